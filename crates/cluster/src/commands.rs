@@ -403,7 +403,7 @@ impl User {
     async fn wait(&self, id: &str, print: Talk, talk: Talk) -> Result<ExitCode, Failure> {
         let RunOutput { run: RunMessage(run), .. } = self.output(id).await?;
         if let Some(result) = &run.result {
-            print(result);
+            print(&result.to_string());
         }
         let (status, cost) = (run.status, run.total_cost_usd);
         talk(&format!("run {id} is {status}; cost {cost}"));

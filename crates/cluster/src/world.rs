@@ -11,6 +11,7 @@ use std::{
 
 use raymond_flow::{
     coding_agent::CodingAgents,
+    payload::Payload,
     scope::Listing,
     source::Platform,
     world::{Checkout, World, WorldError},
@@ -78,6 +79,14 @@ impl World for BundleWorld {
     /// The same on every machine, for the same reason.
     fn agent_folder(&self, agent: &str) -> String {
         format!("agents/{agent}")
+    }
+
+    /// No result is kept elsewhere: they travel whole, and the store has the long ones.
+    fn text(&self, payload: &Payload) -> Result<String, WorldError> {
+        payload.as_text().map(str::to_owned).ok_or_else(|| WorldError {
+            what: "cannot read a result".to_owned(),
+            why: "it is kept on another machine".to_owned(),
+        })
     }
 
     fn checkout(&self, _directory: &str) -> Result<Checkout, String> {

@@ -98,6 +98,7 @@ impl StateDir {
             lock: file("lock"),
             steps: folder.join("steps"),
             scope: folder.join("scope"),
+            results: folder.join("results"),
             asks: folder.join("asks"),
             worktrees: self.root.join(WORKTREES).join(id.as_str()),
             folder,
@@ -107,9 +108,9 @@ impl StateDir {
     /// Checks the same for the directories of one run.
     pub(crate) fn check_run(&self, files: &RunFiles) -> Result<(), TrustError> {
         self.check()?;
-        let RunFiles { folder, steps, scope, asks, worktrees, .. } = files;
+        let RunFiles { folder, steps, scope, results, asks, worktrees, .. } = files;
         let [workflows, all_worktrees] = [self.workflows(), self.root.join(WORKTREES)];
-        let folders = [&workflows, folder, steps, scope, asks, &all_worktrees, worktrees];
+        let folders = [&workflows, folder, steps, scope, results, asks, &all_worktrees, worktrees];
         folders.into_iter().try_for_each(|folder| trust::check_folder(folder))?;
         // Also those of single steps and questions, and the door.
         [folder, steps, asks].into_iter().try_for_each(|folder| trust::refuse_links_in(folder))
@@ -148,6 +149,8 @@ pub struct RunFiles {
     pub steps: PathBuf,
     /// The extracted files of an archive.
     pub scope: PathBuf,
+    /// Long results, by their hashes.
+    pub results: PathBuf,
     /// One directory per question to a person.
     pub asks: PathBuf,
     /// The git worktrees of workers.

@@ -20,11 +20,12 @@ use raymond_flow::{
 
 use crate::{
     clock,
-    error::EngineError,
+    error::{EngineError, io_error},
     events::{Event, Observer},
     journal::{Journal, JournalEntry, JournalError, Trimmed},
     layout::{RunFiles, StateDir},
     lock::RunLock,
+    results::Results,
     room::Room,
     state_file::StateFileWriter,
 };
@@ -34,6 +35,7 @@ pub(crate) struct Ledger<'a> {
     run: Run,
     files: RunFiles,
     journal: Journal,
+    results: Results,
     lock: RunLock,
     /// Reserved disk space for records that must be written on a full disk.
     room: Room,
@@ -93,7 +95,8 @@ impl<'a> Ledger<'a> {
     ) -> Self {
         let room = Room::take(&files.folder);
         let state_file = StateFileWriter::new(files.state.clone());
-        Self { run, files, journal, lock, room, state_file, is_sound: true, observer }
+        let results = Results::of(&files);
+        Self { run, files, journal, results, lock, room, state_file, is_sound: true, observer }
     }
 
     pub(crate) fn run(&self) -> &Run {
@@ -141,7 +144,12 @@ impl<'a> Ledger<'a> {
 
     /// Appends, reports and applies the records of one decision, which was made at this time. What follows from them
     /// is not decided here: another machine may have done it.
-    pub(crate) fn record(&mut self, at_ms: u64, records: Vec<Record>) -> Result<(), EngineError> {
+    pub(crate) fn record(
+        &mut self,
+        at_ms: u64,
+        mut records: Vec<Record>,
+    ) -> Result<(), EngineError> {
+        self.keep_results(&mut records)?;
         if !records.is_empty() {
             self.append(at_ms, &records)?;
         }
@@ -166,6 +174,15 @@ impl<'a> Ledger<'a> {
 
     fn record_event(&self, record: Record) -> Event {
         Event::recorded(record, &self.run)
+    }
+
+    /// Moves long results to files, before there is a record of them.
+    fn keep_results(&mut self, records: &mut [Record]) -> Result<(), EngineError> {
+        let mut kept = self.results.keep(records);
+        if kept.as_ref().is_err_and(is_full) && self.room.give_up() {
+            kept = self.results.keep(records);
+        }
+        kept.map_err(|source| io_error("keep a result in", &self.files.results, source))
     }
 
     fn append(&mut self, at_ms: u64, records: &[Record]) -> Result<(), EngineError> {

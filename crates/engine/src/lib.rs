@@ -41,6 +41,7 @@ pub mod processes;
 pub mod programs;
 pub mod prune;
 pub mod regular;
+pub mod results;
 mod retention;
 pub mod rewind;
 mod room;

@@ -28,6 +28,7 @@ use crate::{
     mirror,
     perform::{Means, Performer},
     private, programs,
+    results::Results,
     retention::Retention,
     run_loop::RunLoop,
     scope::DiskWorld,
@@ -54,7 +55,7 @@ enum RequestOutcome {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunEnd {
-    /// The run at its end.
+    /// The run at its end, with its whole result if that can be read.
     pub run: Run,
     /// Whether an interrupt stopped it.
     pub is_interrupted: bool,
@@ -98,7 +99,7 @@ impl std::fmt::Debug for Engine<'_> {
 /// A run as read from its files.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The run.
+    /// The run, with its whole result if that can be read.
     pub run: Run,
     /// Every decision, in order, if the whole journal was read.
     pub entries: Vec<JournalEntry>,
@@ -112,7 +113,9 @@ pub fn load(state_dir: &StateDir, id: &RunId) -> Result<Loaded, EngineError> {
     }
     let entries = Journal::read(&files.journal)?;
     let records = entries.iter().flat_map(|entry| entry.records.iter().cloned());
-    let run = replay(records).map_err(|source| EngineError::Replay { id: id.clone(), source })?;
+    let mut run =
+        replay(records).map_err(|source| EngineError::Replay { id: id.clone(), source })?;
+    Results::of(&files).restore(&mut run);
     Ok(Loaded { run, entries })
 }
 
@@ -342,7 +345,8 @@ impl Engine<'_> {
             Status::Cancelled => return Err(EngineError::Cancelled { id: id.clone() }),
             // Its orchestrator may have died before it printed the result.
             Status::Completed => {
-                let run = run.clone();
+                let mut run = run.clone();
+                Results::of(files).restore(&mut run);
                 if let Some(text) = left {
                     ledger.trouble(text);
                 }
@@ -388,6 +392,7 @@ impl Engine<'_> {
         defies_limit: bool,
     ) -> Result<RunEnd, EngineError> {
         let (run, files) = (ledger.run(), ledger.files().clone());
+        let results = Results::of(&files);
         let inbox = Inbox::open(&files.folder);
         let inbox = inbox.map_err(|source| io_error("listen in", &files.folder, source))?;
         let door = Door::open(&files.folder);
@@ -403,7 +408,8 @@ impl Engine<'_> {
         if let Some(interrupts) = &self.interrupts {
             interrupts.hold_back();
         }
-        let run = run?;
+        let mut run = run?;
+        results.restore(&mut run);
         let is_interrupted = run.halt == Some(Halt::Interrupted);
         Ok(RunEnd { run, is_interrupted })
     }

@@ -414,7 +414,7 @@ impl Overview {
         let after = read.run.agents.get(agent);
         let to = after.filter(|agent| !agent.is_ending()).map(|agent| agent.current_state.clone());
         let text = match transition {
-            Transition::Result { payload } => Some(beginning(payload, TEXT_CHARS_MAX)),
+            Transition::Result { payload } => Some(payload.beginning(TEXT_CHARS_MAX)),
             _ => None,
         };
         let tag = transition.kind().name();

@@ -18,6 +18,7 @@ use crate::{
     layout::{RunFiles, StateDir},
     open::{create_folders, load, lock, make_way},
     private, regular,
+    results::Results,
     step::{StepFolder, StepState},
     sys,
 };
@@ -153,7 +154,8 @@ pub fn rewind(
     }
     let from = id.clone();
     let step = step.map(name);
-    write(state_dir, past, new, Record::Rewound { from, step, sessions }, &pasts)?;
+    let results = Results::of(&state_dir.run(id));
+    write(state_dir, (past, &results), new, Record::Rewound { from, step, sessions }, &pasts)?;
     Ok(())
 }
 
@@ -190,7 +192,7 @@ fn went_on(entries: &[JournalEntry], session: &SessionId, mark: &StepId) -> bool
 /// it must know of its sessions.
 fn write(
     state_dir: &StateDir,
-    past: &[JournalEntry],
+    (past, results): (&[JournalEntry], &Results),
     new: &RunId,
     rewound: Record,
     pasts: &BTreeMap<SessionId, SessionPast>,
@@ -220,6 +222,7 @@ fn write(
     };
     let written = past.iter().try_for_each(|entry| {
         let records: Vec<_> = entry.records.iter().map(renamed).collect();
+        results.share(&records, &Results::of(&files))?;
         journal.append_at(entry.at_ms, &records)
     });
     let written = written.and_then(|()| journal.append_at(clock::now_ms(), &[rewound]));

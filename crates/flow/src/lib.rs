@@ -84,7 +84,7 @@
 //!     }
 //! }
 //! assert_eq!(run.status, Status::Completed);
-//! assert_eq!(run.result.as_deref(), Some("all is well"));
+//! assert_eq!(run.result.as_ref().and_then(|it| it.as_text()), Some("all is well"));
 //! ```
 
 #![forbid(unsafe_code)]
@@ -100,6 +100,7 @@ pub mod lint;
 pub mod machine;
 pub mod money;
 pub mod one_file;
+pub mod payload;
 mod platform;
 pub mod policy;
 pub mod prompt;

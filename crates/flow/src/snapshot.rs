@@ -21,6 +21,7 @@ use crate::{
     id::{AgentId, RunId, SessionId, StateName},
     machine::{Agent, Crew, Frame, Limits, Message, Run, Session, UsageWindow},
     money::Usd,
+    payload::Payload,
 };
 
 /// The version of this format.
@@ -133,7 +134,7 @@ struct WireRun {
     #[serde(default)]
     metadata: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    result: Option<String>,
+    result: Option<Payload>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     halt: Option<Halt>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -178,7 +179,7 @@ struct WireAgent {
     worktree_plan: Option<Box<v1::WorktreePlan>>,
     fork_attributes: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    result: Option<String>,
+    result: Option<Payload>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     response: Option<Box<Response>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

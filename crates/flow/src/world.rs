@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::{
     coding_agent::{Capabilities, CodingAgents},
+    payload::{Kept, Payload, Piece},
     scope::Listing,
     source::{Diagnostic, Platform},
 };
@@ -43,6 +44,9 @@ pub trait World {
     /// The path of the file with the value that has this fingerprint, for a prompt that names the file and
     /// not the value. It is written before an agent gets the prompt.
     fn value_file(&self, fingerprint: &str) -> String;
+
+    /// The whole text of a payload, if it is there as it was kept and not too long for a prompt.
+    fn text(&self, payload: &Payload) -> Result<String, WorldError>;
 
     /// The private directory of the agent with this name. It is made before a step of the agent starts.
     fn agent_folder(&self, agent: &str) -> String;
@@ -100,6 +104,8 @@ pub struct MemoryWorld {
     pub now_ms: u64,
     /// The names of the variables that exist.
     pub variables: BTreeSet<String>,
+    /// The texts that are kept, by their hashes.
+    pub kept: BTreeMap<String, String>,
     /// The coding agents; at first one that can do everything and takes every turn.
     pub coding_agents: CodingAgents,
 }
@@ -116,8 +122,19 @@ impl MemoryWorld {
             checkouts: BTreeMap::new(),
             now_ms: 0,
             variables: BTreeSet::new(),
+            kept: BTreeMap::new(),
             coding_agents: CodingAgents::only(Capabilities::FULL),
         }
+    }
+}
+
+impl MemoryWorld {
+    fn kept_text(&self, kept: &Kept) -> Result<String, WorldError> {
+        let text = self.kept.get(&kept.sha256).ok_or_else(|| WorldError {
+            what: format!("cannot read the result {}", kept.sha256),
+            why: "no such text".to_owned(),
+        })?;
+        Ok(if kept.is_json { serde_json::Value::from(&**text).to_string() } else { text.clone() })
     }
 }
 
@@ -159,6 +176,14 @@ impl World for MemoryWorld {
 
     fn value_file(&self, fingerprint: &str) -> String {
         format!("/values/{fingerprint}")
+    }
+
+    fn text(&self, payload: &Payload) -> Result<String, WorldError> {
+        let text = |piece: &Piece| match piece {
+            Piece::Text(text) => Ok(text.clone()),
+            Piece::Kept(kept) => self.kept_text(kept),
+        };
+        payload.pieces().iter().map(text).collect()
     }
 
     fn agent_folder(&self, agent: &str) -> String {

@@ -173,7 +173,7 @@ impl Observer for NotifyObserver {
                         transition: raymond_flow::policy::Transition::Result { payload },
                         ..
                     } if *agent == raymond_flow::id::AgentId::main() => {
-                        self.result = Some(payload.clone());
+                        self.result = Some(payload.to_string());
                     }
                     Record::Finished { status } => self.finished(*status),
                     _ => {}

@@ -102,7 +102,7 @@ fn add_reason(entry: &mut LogEntry, record: &Record) {
     match record {
         Record::Followed { transition: Transition::Result { payload }, .. }
         | Record::Overridden { asked: Transition::Result { payload }, .. } => {
-            entry.line("result", &format!("\"{}\"", excerpt(payload)));
+            entry.line("result", &format!("\"{}\"", excerpt(&payload.to_string())));
         }
         Record::Asked { question, .. } => entry.line("question", &question.text),
         Record::Answered { response, .. } => {

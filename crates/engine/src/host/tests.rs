@@ -11,6 +11,7 @@ use raymond_flow::{
         Action, Again, Conclusion, Effect, FailureClass, Input, Phase, Record, Run, SessionPlan,
         Status, TurnFailure, apply, decide, settle, start,
     },
+    payload::Payload,
     turn::prepare,
     world::MemoryWorld,
 };
@@ -125,7 +126,7 @@ fn run_that_is_decided_elsewhere_is_carried_out_step_by_step() {
             orders.send(Order::Start(far.hosted(&id, LONG)));
             far.take(reports.recv().unwrap());
         }
-        assert_eq!(far.run.result.as_deref(), Some("done"));
+        assert_eq!(far.run.result.as_ref().and_then(Payload::as_text), Some("done"));
     });
     assert_eq!(stage.memory.asked(), ["launch main.1", "launch main.2", "close all"]);
 }

@@ -7,11 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_flow::machine::Record;
+use raymond_flow::machine::{Record, Summary};
 
 use super::{
-    JournalEntry, JournalError, JournalPosition, line,
-    read::{LINE_BYTES_MAX, read_lines, visit_lines},
+    JournalEnds, JournalEntry, JournalError, JournalPosition, line,
+    read::{LINE_BYTES_MAX, read_ends, read_lines, visit_lines},
 };
 use crate::{clock, private, regular, sys};
 
@@ -94,9 +94,10 @@ impl Journal {
     pub fn take_over(path: &Path) -> io::Result<()> {
         let bytes = regular::read(path, LINE_BYTES_MAX)?;
         let (mut sealed, mut previous) = (Vec::with_capacity(bytes.len()), 0);
+        let mut now = Summary::BEGUN;
         for whole in bytes.split_inclusive(|byte| *byte == b'\n') {
             let line = whole.strip_suffix(b"\n").unwrap_or(whole);
-            let Some((line, checksum)) = line::resealed(line, previous) else {
+            let Some((line, checksum)) = line::resealed(line, previous, &mut now) else {
                 return Err(io::Error::other("a line of it is damaged"));
             };
             sealed.extend(line);
@@ -115,6 +116,12 @@ impl Journal {
     /// Reads the first decision of a journal, and nothing else; `None` if there is none.
     pub fn first(path: &Path) -> io::Result<Option<JournalEntry>> {
         Self::entry_at(path, 0)
+    }
+
+    /// Reads the first and the last line of a journal, and nothing between them; `None` if it has no complete line.
+    pub fn ends(path: &Path) -> Result<Option<JournalEnds>, JournalError> {
+        let file = regular::open(path).map_err(JournalError::io("open", path))?;
+        read_ends(path, &file)
     }
 
     /// Reads the decision whose line begins at byte `offset`, and nothing else; `None` if none does.
@@ -167,7 +174,8 @@ impl Journal {
 
     /// The same for a decision that was made at this time, in milliseconds since 1970.
     pub(crate) fn append_at(&mut self, at_ms: u64, records: &[Record]) -> io::Result<()> {
-        let (line, checksum) = line::encode(at_ms, self.end.checksum, records)?;
+        let now = self.end.now.after(records);
+        let (line, checksum) = line::encode(at_ms, self.end.checksum, records, now)?;
         if line.len() as u64 >= LINE_BYTES_MAX {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
@@ -178,7 +186,7 @@ impl Journal {
             return Err(taken_back.err().map_or(error, io::Error::other));
         }
         let offset = self.end.offset + line.len() as u64;
-        self.end = JournalPosition { offset, checksum, is_chained: true };
+        self.end = JournalPosition { offset, checksum, is_chained: true, now };
         self.is_durable = false;
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! One line of the journal.
 //!
 //! ```text
-//! {"v":1,"at":1700000000000,"prev":"d9af6d2a","records":[…],"seal":"5f…","crc":"0a1b2c3d"}
+//! {"v":1,"at":1700000000000,"prev":"d9af6d2a","records":[…],"now":{…},"seal":"5f…","crc":"0a1b2c3d"}
 //! ```
 //!
 //! The seal covers every byte before it, with the user's key: a line that this user's Raymond did not write is foreign, whatever
@@ -14,7 +14,7 @@
 
 use raymond_flow::{
     history::{self, Records},
-    machine::Record,
+    machine::{Record, Summary},
 };
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,8 @@ pub(super) struct DecodedLine {
     /// The checksum of the previous line; `None` in lines written by the first version.
     pub(super) previous: Option<u32>,
     pub(super) checksum: u32,
+    /// How the run stands after it.
+    pub(super) now: Summary,
 }
 
 /// Why a line cannot be read.
@@ -57,6 +59,7 @@ struct WrittenLine {
     at: u64,
     prev: String,
     records: Records,
+    now: Summary,
 }
 
 #[derive(Deserialize)]
@@ -65,6 +68,7 @@ struct ReadLine<'a> {
     #[serde(default, borrow)]
     prev: Option<&'a str>,
     records: Records,
+    now: Summary,
 }
 
 /// Parsed before the rest: in a newer version the same field names may mean something else.
@@ -84,12 +88,13 @@ const CHECKSUM_BYTES: usize = 18;
 /// The same with the newline: the bytes that precede every line but the first.
 pub(super) const LINE_END_BYTES: usize = CHECKSUM_BYTES + 1;
 
-/// Encodes `records` as a line with its newline, to follow a line with the checksum `previous`. Also
-/// returns the new line's checksum.
+/// Encodes `records` as a line with its newline, to follow a line with the checksum `previous`. `now` is how the run
+/// stands after them. Also returns the new line's checksum.
 pub(super) fn encode(
     at: u64,
     previous: u32,
     records: &[Record],
+    now: Summary,
 ) -> serde_json::Result<(Vec<u8>, u32)> {
     let prev = format!("{previous:08x}");
     let mut line = serde_json::to_vec(&WrittenLine {
@@ -97,6 +102,7 @@ pub(super) fn encode(
         at,
         prev,
         records: records.into(),
+        now,
     })?;
     line.pop();
     let seal = seal::seal(PURPOSE, &[&line]);
@@ -121,7 +127,7 @@ pub(super) fn decode(line: &[u8]) -> Result<DecodedLine, LineError> {
     if v > u64::from(history::VERSION) {
         return Err(LineError::Newer { version: u32::try_from(v).unwrap_or(u32::MAX) });
     }
-    let ReadLine { at, prev, records } =
+    let ReadLine { at, prev, records, now } =
         serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
     let previous = prev.map(|prev| u32::from_str_radix(prev, 16)).transpose();
     let previous = previous.map_err(|_| LineError::Unreadable)?;
@@ -129,6 +135,7 @@ pub(super) fn decode(line: &[u8]) -> Result<DecodedLine, LineError> {
         entry: JournalEntry { at_ms: at, records: records.into() },
         previous,
         checksum,
+        now,
     })
 }
 
@@ -144,10 +151,11 @@ fn is_sealed(line: &[u8]) -> bool {
 }
 
 /// A line of another user or machine, or one without a seal, with the seal of this user; `None` if it is none at all. The line
-/// before has the checksum `previous`. Also returns its checksum.
-pub(super) fn resealed(line: &[u8], previous: u32) -> Option<(Vec<u8>, u32)> {
+/// before has the checksum `previous`, and after it the run stood as `now` says. Also returns its checksum.
+pub(super) fn resealed(line: &[u8], previous: u32, now: &mut Summary) -> Option<(Vec<u8>, u32)> {
     let JournalEntry { at_ms, records } = unsealed(line)?;
-    encode(at_ms, previous, &records).ok()
+    *now = now.after(&records);
+    encode(at_ms, previous, &records, *now).ok()
 }
 
 /// What an intact line says, whoever wrote it.

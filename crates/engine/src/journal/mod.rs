@@ -14,4 +14,4 @@ mod tests;
 pub use error::JournalError;
 pub use file::{Journal, Opened, Trimmed};
 pub use line::JournalEntry;
-pub use read::JournalPosition;
+pub use read::{JournalEnds, JournalPosition};

@@ -7,6 +7,8 @@ use std::{
     path::Path,
 };
 
+use raymond_flow::machine::Summary;
+
 use super::{
     JournalEntry, JournalError,
     line::{self, LINE_END_BYTES, LineError},
@@ -25,6 +27,8 @@ pub struct JournalPosition {
     pub(super) checksum: u32,
     /// Whether that line has a `prev` field. If it has, all later lines must have one, too.
     pub(super) is_chained: bool,
+    /// How the run stands there, if that line was read.
+    pub(super) now: Summary,
 }
 
 impl JournalPosition {
@@ -34,7 +38,7 @@ impl JournalPosition {
     }
 
     /// Before the first line.
-    pub const START: Self = Self { offset: 0, checksum: 0, is_chained: false };
+    pub const START: Self = Self { offset: 0, checksum: 0, is_chained: false, now: Summary::BEGUN };
 
     /// The position at byte `offset` of `file`; `None` if no line starts there. Only journals to which
     /// a version with `prev` has appended are ever opened in the middle.
@@ -50,8 +54,61 @@ impl JournalPosition {
         file.seek(SeekFrom::Start(before))?;
         file.read_exact(&mut end)?;
         let checksum = line::checksum_in(&end);
-        Ok(checksum.map(|checksum| Self { offset, checksum, is_chained: true }))
+        Ok(checksum.map(|checksum| Self {
+            offset,
+            checksum,
+            is_chained: true,
+            now: Summary::BEGUN,
+        }))
     }
+}
+
+/// The two ends of a journal.
+#[derive(Debug)]
+pub struct JournalEnds {
+    /// Its first decision.
+    pub first: JournalEntry,
+    /// How the run stands after the last one.
+    pub now: Summary,
+}
+
+/// Reads the first and the last complete line of `file`, however many are between them: whether those are intact is not known.
+pub(super) fn read_ends(path: &Path, file: &File) -> Result<Option<JournalEnds>, JournalError> {
+    let io = JournalError::io("read", path);
+    let mut first = None;
+    visit_lines(path, file, JournalPosition::START, &mut |entry, _| {
+        first = Some(entry);
+        ControlFlow::Break(())
+    })?;
+    let Some(first) = first else { return Ok(None) };
+    let mut start = file.metadata().map_err(io)?.len();
+    loop {
+        // From one line to the one before it, because an unfinished tail may contain newlines.
+        start = line_start(file, start).map_err(io)?;
+        let Some(from) = JournalPosition::at(file, start).map_err(io)? else { continue };
+        let end = visit_lines(path, file, from, &mut |_, _| ControlFlow::Continue(()))?;
+        if end.offset > start {
+            return Ok(Some(JournalEnds { first, now: end.now }));
+        }
+    }
+}
+
+/// The start of the line of which the last byte is the one before `end`.
+fn line_start(mut file: &File, end: u64) -> io::Result<u64> {
+    const CHUNK_BYTES: u64 = 64 * 1024;
+    let mut to = end.saturating_sub(1);
+    let mut chunk = Vec::new();
+    while to > 0 {
+        let from = to.saturating_sub(CHUNK_BYTES);
+        chunk.clear();
+        file.seek(SeekFrom::Start(from))?;
+        file.take(to - from).read_to_end(&mut chunk)?;
+        if let Some(newline) = memchr::memrchr(b'\n', &chunk) {
+            return Ok(from + newline as u64 + 1);
+        }
+        to = from;
+    }
+    Ok(0)
 }
 
 /// Reads the lines from `from` to the end of `file`. Also returns the end of the last complete line:
@@ -130,6 +187,7 @@ impl LineReader<'_> {
                     offset: self.at + line.len() as u64,
                     checksum: decoded.checksum,
                     is_chained: decoded.previous.is_some(),
+                    now: decoded.now,
                 };
                 Ok(Some(decoded.entry))
             }

@@ -9,7 +9,7 @@ use std::{
 use raymond_flow::{
     history::Records,
     id::{AgentId, RunId, StateName},
-    machine::{Halt, Limits, Record, Settings, Spent, Started, Status},
+    machine::{Halt, Limits, Record, Settings, Spent, Started, Status, Summary},
     money::Usd,
 };
 use tempfile::TempDir;
@@ -543,8 +543,9 @@ fn reader_that_finds_a_partial_line_returns_the_complete_ones_and_changes_nothin
     let mut file = fs::OpenOptions::new().append(true).open(&place.path).unwrap();
     let bytes = place.bytes();
     let previous = std::str::from_utf8(&bytes[bytes.len() - 11..bytes.len() - 3]).unwrap();
-    let next =
-        format!("{{\"v\":1,\"at\":9,\"prev\":\"{previous}\",\"records\":[\"usage_limit_lifted\"]");
+    let next = format!(
+        "{{\"v\":1,\"at\":9,\"prev\":\"{previous}\",\"records\":[\"usage_limit_lifted\"],\"now\":{{\"status\":\"running\",\"cost_usd\":0.0}}"
+    );
     let next = line(&next);
     let (front, back) = next.split_at(next.len() / 2);
     file.write_all(front).unwrap();
@@ -662,6 +663,54 @@ fn link_to_a_journal_is_neither_read_nor_written() {
         let Err(JournalError::Io { source, .. }) = refused else { panic!("it is a link") };
         assert!(source.to_string().contains("is a link, not a regular file"), "{source}");
     }
+}
+
+/// How the run stands by the two ends of its journal.
+fn ends(place: &Place) -> Result<Option<Summary>, JournalError> {
+    Journal::ends(&place.path).map(|ends| ends.map(|ends| ends.now))
+}
+
+#[test]
+fn ends_of_a_journal_say_how_the_run_stands_whatever_is_between_them() {
+    let all = decisions();
+    for count in 1..=all.len() {
+        let place = Place::with(&all[..count]);
+        let now = Summary::BEGUN.after(all[..count].iter().flatten());
+        assert_eq!(ends(&place).unwrap(), Some(now), "{count} decisions");
+        // What a killed process or a crashed machine leaves behind them.
+        let bytes = place.bytes();
+        for tail in [&b"{\"v\":1,\"at\""[..], b"\0\0\0", b"\0\n\0\0\n", &vec![b'x'; 200_000]] {
+            place.write(&[&bytes, tail].concat());
+            assert_eq!(ends(&place).unwrap(), Some(now), "{count} decisions and a tail");
+        }
+    }
+    let place = Place::with(&all);
+    let (mut bytes, whole) = (place.bytes(), ends(&place).unwrap());
+    let lines = split(&bytes);
+    let between = lines[0].len()..bytes.len() - lines[lines.len() - 1].len() - 20;
+    bytes[between].fill(b'x');
+    place.write(&bytes);
+    assert_eq!(ends(&place).unwrap(), whole, "that is for others to find");
+    place.write(b"");
+    assert_eq!(ends(&place).unwrap(), None);
+}
+
+#[test]
+fn last_line_of_another_journal_or_program_does_not_say_how_the_run_stands() {
+    let (place, other) = (Place::with(&decisions()), Place::with(&decisions()[1..]));
+    let bytes = place.bytes();
+    let foreign = split(&other.bytes()).remove(2);
+    place.write(&[bytes.as_slice(), &foreign].concat());
+    assert!(matches!(ends(&place), Err(JournalError::OutOfOrder { .. })));
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    let (front, last) = text.trim_end().rsplit_once('\n').unwrap();
+    let (open, _) = last.rsplit_once(",\"crc\"").unwrap();
+    let forged = open.replace("\"cost_usd\":", "\"cost_usd\":1");
+    assert_ne!(forged, open);
+    place.write(&[format!("{front}\n").into_bytes(), unsealed(&forged)].concat());
+    assert!(matches!(ends(&place), Err(JournalError::Foreign { .. })));
+    place.write(&[bytes.as_slice(), b"nonsense\n"].concat());
+    assert!(matches!(ends(&place), Err(JournalError::Damaged { .. })));
 }
 
 #[test]

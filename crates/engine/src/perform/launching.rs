@@ -10,6 +10,7 @@ use std::{
 use raymond_flow::{
     id::{SessionId, StepId},
     machine::{Action, FailureClass, Halt, Launch, SessionPlan, StandIn, Step, Turn, TurnFailure},
+    payload::Payload,
     world::World as _,
 };
 
@@ -21,6 +22,7 @@ use crate::{
     events::{Event, Observer},
     keeper::{self, LaunchKind},
     private, programs,
+    results::{Results, is_damage},
     rewind::SessionPast,
     step::StepFolder,
     steps::ProcessNumber,
@@ -100,7 +102,9 @@ impl Performer<'_> {
         self.make_folder(id)?;
         match (&step.action, launch) {
             (Action::Turn(turn), Launch::Turn { prompt, continuation, earlier, files }) => {
-                write_values(&files)?;
+                if let Err(failure) = self.write_values(&files)? {
+                    return Ok(Launched::Failed(failure));
+                }
                 let prompt = match &turn.stand_in {
                     Some(StandIn { of, handoff_from: Some(session) }) => {
                         self.handed_over(id, session, of, &prompt)
@@ -128,11 +132,16 @@ impl Performer<'_> {
                 self.launch_turn(id, &folder, &request, observer)
             }
             (Action::Script { timeout }, Launch::Script { environment }) => {
+                let environment = self.script_environment(&folder, step, environment, observer)?;
+                let environment = match environment {
+                    Ok(environment) => environment,
+                    Err(failure) => return Ok(Launched::Failed(failure)),
+                };
                 let launch = keeper::StepLaunch {
                     claim: folder.claim_text(),
                     folder: folder.path().to_owned(),
                     program: self.script_program(step),
-                    environment: self.script_environment(&folder, step, environment, observer)?,
+                    environment,
                     without: not_inherited(),
                     cwd,
                     idle_seconds: u64::from(*timeout),
@@ -318,17 +327,18 @@ impl Performer<'_> {
         &self,
         folder: &StepFolder,
         step: &Step,
-        variables: BTreeMap<String, String>,
+        variables: BTreeMap<String, Payload>,
         observer: &mut dyn Observer,
-    ) -> Result<Vec<(String, String)>, EngineError> {
+    ) -> Result<Result<Vec<(String, String)>, TurnFailure>, EngineError> {
         // The variables of the language override these.
         let outer = &self.means.environment;
         let outer = outer.iter().filter(|(name, _)| !variables.contains_key(name));
         let mut environment: Vec<_> = outer.cloned().collect();
         for (name, value) in variables {
             // No variable can hold a NUL byte.
-            if value.len() <= VARIABLE_BYTES_MAX && !value.contains('\0') {
-                environment.push((name, value));
+            let fits = |text: &&str| text.len() <= VARIABLE_BYTES_MAX && !text.contains('\0');
+            if let Some(text) = value.as_text().filter(fits) {
+                environment.push((name, text.to_owned()));
                 continue;
             }
             // The value does not fit into an environment: the script finds it in a file. In a separate
@@ -337,8 +347,10 @@ impl Performer<'_> {
             let values = folder.path().join(VALUES);
             let path = values.join(&name);
             let create = folder.create().and_then(|()| private::create_dir_all(&values));
-            let written = create.and_then(|()| private::write(&path, value));
-            written.map_err(|error| at_work("prepare a step", error))?;
+            create.map_err(|error| at_work("prepare a step", error))?;
+            if let Err(failure) = self.write_value(&value, &path)? {
+                return Ok(Err(failure));
+            }
             let file = format!("{name}_FILE");
             if self.reads_only_variable(step, &name, &file) {
                 let (state, bytes) = (&step.state, fs::metadata(&path).map_or(0, |it| it.len()));
@@ -354,7 +366,40 @@ impl Performer<'_> {
         let states = self.means.world.folder_of(step.state.folder());
         environment.push(("RAYMOND_STATE_DIR".to_owned(), path(&states)));
         environment.push(("RAYMOND_STATE_FILE".to_owned(), path(&self.means.files.state)));
-        Ok(environment)
+        Ok(Ok(environment))
+    }
+
+    /// Writes the files that a prompt names. The name of each is a fingerprint of its content, so a file that exists
+    /// is replaced by the same content.
+    fn write_values(
+        &self,
+        files: &BTreeMap<String, Payload>,
+    ) -> Result<Result<(), TurnFailure>, EngineError> {
+        for (path, value) in files {
+            let path = Path::new(path);
+            let folder = path.parent().map_or(Ok(()), private::create_dir_all);
+            folder.map_err(|error| at_work("prepare a step", error))?;
+            if let Err(failure) = self.write_value(value, path)? {
+                return Ok(Err(failure));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Writes a value to a file for a step. The step fails if a result in it is damaged.
+    fn write_value(
+        &self,
+        value: &Payload,
+        path: &Path,
+    ) -> Result<Result<(), TurnFailure>, EngineError> {
+        match Results::of(&self.means.files).write_to(value, path) {
+            Ok(()) => Ok(Ok(())),
+            Err(error) if is_damage(&error) => {
+                let (class, message) = (FailureClass::Misconfigured, error.to_string());
+                Ok(Err(TurnFailure { class, message }))
+            }
+            Err(error) => Err(at_work("prepare a step", error)),
+        }
     }
 }
 
@@ -365,18 +410,6 @@ fn not_inherited() -> Vec<String> {
         names.filter(|name| name.starts_with(VARIABLE_PREFIX)).collect()
     });
     PER_STEP_VARIABLES.map(str::to_owned).into_iter().chain(OUTER.iter().cloned()).collect()
-}
-
-/// Writes the files that a prompt names. The name of each is a fingerprint of its content, so a file that exists
-/// is replaced by the same content.
-fn write_values(files: &BTreeMap<String, String>) -> Result<(), EngineError> {
-    for (path, value) in files {
-        let path = Path::new(path);
-        let folder = path.parent().map_or(Ok(()), private::create_dir_all);
-        let written = folder.and_then(|()| private::write(path, value));
-        written.map_err(|error| at_work("prepare a step", error))?;
-    }
-    Ok(())
 }
 
 /// The command with the absolute path of its program: the reaper does not search for it.

@@ -35,7 +35,7 @@ impl Performer<'_> {
         observer: &mut dyn Observer,
     ) -> Result<(Option<Halt>, Input), EngineError> {
         let halt = self.spoiled_by_full_disk(&outcome);
-        let outcome = if halt.is_some() { Outcome::Interrupted } else { outcome };
+        let outcome = if halt.is_some() { Outcome::NoRoom } else { outcome };
         let duration_ms = spent.duration_ms;
         let world = &self.means.world;
         let _ = world.take_failure();
@@ -282,6 +282,10 @@ fn tell_end(
 }
 
 fn script_outcome(folder: &StepFolder, record: &ExitRecord) -> io::Result<(Outcome, Spent)> {
+    let failed = |class, message: &String| {
+        let failure = TurnFailure { class, message: message.clone() };
+        (Outcome::Failed(failure), Spent::default())
+    };
     let exit = match &record.how {
         HowEnded::Code(code) => Exit::Code(*code),
         HowEnded::Signal(signal) => Exit::Signal(*signal),
@@ -290,10 +294,9 @@ fn script_outcome(folder: &StepFolder, record: &ExitRecord) -> io::Result<(Outco
             return Ok((Outcome::Interrupted, Spent::default()));
         }
         HowEnded::Forbidden => return Ok((Outcome::NotStarted, Spent::default())),
-        HowEnded::NotRun(message) | HowEnded::NotRunNow(message) => {
-            let failure =
-                TurnFailure { class: FailureClass::NotInstalled, message: message.clone() };
-            return Ok((Outcome::Failed(failure), Spent::default()));
+        HowEnded::NotRun(message) => return Ok(failed(FailureClass::NotInstalled, message)),
+        HowEnded::NotRunNow(message) => {
+            return Ok(failed(FailureClass::Transient { retry_after_ms: None }, message));
         }
     };
     let tag = scan_output(&folder.stdout(), record.stdout_bytes)?;

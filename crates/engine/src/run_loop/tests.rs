@@ -13,6 +13,7 @@ use raymond_flow::{
     coding_agent::Capabilities,
     machine::{Halt, Limits, OnUsageLimit, Record, Settings, Status},
     money::Usd,
+    payload::Payload,
 };
 
 use crate::{
@@ -34,12 +35,15 @@ fn chain_launches_each_step_once_and_reads_its_result() {
         ],
     );
     let end = stage.start();
-    assert_eq!((end.run.status, end.run.result.as_deref()), (Status::Completed, Some("done")));
+    assert_eq!(
+        (end.run.status, end.run.result.as_ref().and_then(Payload::as_text)),
+        (Status::Completed, Some("done"))
+    );
     assert_eq!(stage.memory.asked(), ["launch main.1", "launch main.2", "close all"]);
     assert_eq!(stage.ends().len(), 2);
     stage.check_ends();
     // One that is completed is told again, and nothing is started.
-    assert_eq!(stage.resume().run.result.as_deref(), Some("done"));
+    assert_eq!(stage.resume().run.result.as_ref().and_then(Payload::as_text), Some("done"));
     assert_eq!(stage.launches(), 2);
 }
 

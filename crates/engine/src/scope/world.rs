@@ -10,6 +10,7 @@ use std::{
 
 use raymond_flow::{
     coding_agent::CodingAgents,
+    payload::Payload,
     scope::Listing,
     source::{Diagnostic, Platform},
     world::{Checkout, World, WorldError},
@@ -20,7 +21,7 @@ use super::{
     archive::{self, FILE_BYTES_MAX, Yaml},
     source::{is_packed, list_folder, plain},
 };
-use crate::{asks, clock, host::Mapping, regular, worktree};
+use crate::{asks, clock, host::Mapping, regular, results::Results, worktree};
 
 /// A directory of state files, and the environment of this process.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct DiskWorld {
     yaml: Option<Yaml>,
     /// Where values lie that a prompt names by their file.
     values: PathBuf,
+    /// The long results of the run.
+    results: Results,
     /// Where agents have their private directories.
     agents: PathBuf,
     /// The names of the environment variables. Read once: they do not change while a run is open.
@@ -67,12 +70,14 @@ impl DiskWorld {
         let (listed, failure) = (RefCell::default(), RefCell::new(None));
         // Beside the extracted files, in the directory of the run.
         let values = private.with_file_name("values");
+        let results = Results::new(private.with_file_name("results"));
         let agents = private.with_file_name("agents");
         let (variables, mapping) = (names.collect(), RefCell::new(None));
         Ok(Self {
             folder,
             yaml,
             values,
+            results,
             agents,
             variables,
             listed,
@@ -198,6 +203,18 @@ impl World for DiskWorld {
 
     fn value_file(&self, fingerprint: &str) -> String {
         self.values.join(fingerprint).to_string_lossy().into_owned()
+    }
+
+    fn text(&self, payload: &Payload) -> Result<String, WorldError> {
+        self.results.text(payload).map_err(|error| WorldError {
+            what: "cannot put the result into the prompt".to_owned(),
+            why: match error.kind() {
+                io::ErrorKind::FileTooLarge => {
+                    format!("{error}; {{{{result_file}}}} names a file with it")
+                }
+                _ => error.to_string(),
+            },
+        })
     }
 
     fn agent_folder(&self, agent: &str) -> String {

@@ -143,7 +143,7 @@ pub(crate) fn goto(state: &str) -> Transition {
 }
 
 pub(crate) fn result(text: &str) -> Transition {
-    Transition::Result { payload: text.to_owned() }
+    Transition::Result { payload: text.into() }
 }
 
 /// A fork of a worker at `WORK.sh` for each of these names, which the worker gets as the variable `name`.

@@ -7,6 +7,7 @@ use raymond_flow::{
         Action, CountsAs, Halt, Instead, Limit, Limits, Overrider, Record, Response, Run, Settings,
         StandIn, Started, Step, Via,
     },
+    payload::{Payload, Piece},
     policy::{Join, Question, Transition, WorktreePlan},
 };
 use serde_json::{Value, json};
@@ -26,10 +27,11 @@ pub fn of_seen(seen: &Seen) -> Value {
 
 /// The last line: the run when the program exits.
 pub fn closed(run: &Run) -> Value {
-    json!({
+    let value = json!({
         "event": "closed", "at": clock::now_ms(), "run": run.id, "status": run.status.to_string(),
-        "result": run.result, "total_cost_usd": run.total_cost_usd,
-    })
+        "total_cost_usd": run.total_cost_usd,
+    });
+    merged(value, of_result(run.result.as_ref()))
 }
 
 fn of_event(event: &Event) -> Value {
@@ -314,7 +316,7 @@ pub(super) fn of_transition(transition: &Transition) -> Value {
             "to": target, "count": count, "failed": failed.word(), "input": input,
         }),
         Transition::Ask(question) => of_question(question),
-        Transition::Result { payload } => json!({ "result": payload }),
+        Transition::Result { payload } => of_result(Some(payload)),
     };
     // Of these, only what was given is told.
     if let Value::Object(fields) = &mut value {
@@ -324,6 +326,15 @@ pub(super) fn of_transition(transition: &Transition) -> Value {
         fields.retain(|name, value| !is_rare(name) || !is_empty(value));
     }
     value["tag"] = json!(transition.kind().name());
+    value
+}
+
+/// A result. Of one that could not be read, or that a page need not have whole, the beginning and the length.
+pub(super) fn of_result(result: Option<&Payload>) -> Value {
+    let mut value = json!({ "result": result.map(ToString::to_string) });
+    if let Some([Piece::Kept(kept)]) = result.map(Payload::pieces) {
+        value["result_bytes"] = json!(kept.bytes);
+    }
     value
 }
 

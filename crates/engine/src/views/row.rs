@@ -88,7 +88,7 @@ pub fn row(overview: &Overview, live: &LiveFacts) -> Value {
         "usage_limit": run.usage_limit.map(|limit| json!({ "resets_at": limit.resets_at })),
         "stopped_agents": stopped(run),
         "denied": overview.denied, "asks": asks(overview, run),
-        "result": run.result.as_deref().map(|text| beginning(text, TEXT_CHARS_MAX)),
+        "result": run.result.as_ref().map(|text| text.beginning(TEXT_CHARS_MAX)),
         "error": overview.problem,
     })
 }

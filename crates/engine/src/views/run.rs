@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use raymond_flow::{
     id::AgentId,
     machine::{Account, Agent, Phase, Run, Session, Status},
+    payload::Payload,
 };
 use serde_json::{Map, Value, json};
 
@@ -13,6 +14,7 @@ use crate::{
     agent::Activity,
     lock::{Owner, RunLock},
     overview::{AgentFacts, Overview},
+    results::Results,
 };
 
 /// How many agents that have ended a view has, the latest.
@@ -53,15 +55,21 @@ pub fn status(overview: &Overview, run: &Run, live: &LiveFacts) -> Value {
 }
 
 fn header(overview: &Overview, run: &Run, live: &LiveFacts) -> Value {
-    json!({
+    let results = Results::of(overview.files());
+    let text =
+        |result: &Payload| results.text(result).map_or_else(|_| result.clone(), Payload::from);
+    let mut value = event::of_result(run.result.as_ref().map(text).as_ref());
+    let facts = json!({
         "run": run.id, "status": status_word(run, live), "workflow": run.scope_dir,
         "started_at": run.started_at_ms, "last_at": overview.last_at,
         "total_cost_usd": run.total_cost_usd, "budget_usd": run.limits.budget_usd,
         "states_entered": run.iteration_count, "max_iterations": run.limits.max_iterations,
-        "result": run.result, "halted": run.halt.as_ref().map(words::of_halt),
+        "halted": run.halt.as_ref().map(words::of_halt),
         "usage_limit": run.usage_limit.map(|limit| json!({ "resets_at": limit.resets_at })),
         "stopped_agents": row::stopped(run), "usage_windows": usage_windows(run),
-    })
+    });
+    merge(&mut value, facts);
+    value
 }
 
 /// The whole view of a run but for its agents: its row, its status, and with what it was started.

@@ -6,6 +6,7 @@ use crate::{
     id::{AgentId, AskId, RunId, SessionId, StateName, StepId},
     machine::{Message, Tokens, UsageWindow},
     money::Usd,
+    payload::Payload,
     source::Timeout,
     tag::TagKind,
 };
@@ -108,8 +109,8 @@ macro_rules! same {
 same! {
     bool, u32, u64, usize, String,
     AgentId, AskId, RunId, SessionId, StateName, StepId, TagKind, Timeout, Tokens, Usd,
-    Message, UsageWindow,
-    BTreeMap<String, String>, BTreeMap<SessionId, SessionId>, (SessionId, String),
+    Message, Payload, UsageWindow,
+    BTreeMap<String, String>, BTreeMap<String, Payload>, BTreeMap<SessionId, SessionId>, (SessionId, String),
 }
 
 impl<X: Convert<Y>, Y> Convert<Option<Y>> for Option<X> {

@@ -18,6 +18,7 @@ use crate::{
     coding_agent,
     id::{AgentId, AskId, SessionId, StepId},
     machine,
+    payload::Payload,
 };
 
 mirror! {
@@ -58,13 +59,13 @@ mirror! {
 
     #[serde(rename_all = "snake_case")]
     enum machine::Launch {
-        Script { environment: BTreeMap<String, String> },
+        Script { environment: BTreeMap<String, Payload> },
         Turn {
             prompt: String,
             continuation: String,
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             earlier: Vec<machine::Message>,
-            files: BTreeMap<String, String>,
+            files: BTreeMap<String, Payload>,
         },
     }
 
@@ -99,6 +100,7 @@ mirror! {
         Lost,
         NotStarted,
         Interrupted,
+        NoRoom,
     }
 
     struct machine::TurnFailure {

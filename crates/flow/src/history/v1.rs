@@ -13,6 +13,7 @@ use crate::{
     id::{AgentId, RunId, SessionId, StateName},
     machine::{self, Message, Tokens, UsageWindow},
     money::Usd,
+    payload::Payload,
     policy,
     source::{self, Timeout},
     tag::TagKind,
@@ -131,7 +132,7 @@ mirror! {
 
     #[serde(rename_all = "lowercase")]
     enum machine::Leave {
-        Ended { payload: String },
+        Ended { payload: Payload },
         Failed {
             error: String,
             #[serde(default, skip_serializing_if = "is_default")]
@@ -428,7 +429,7 @@ mirror! {
             order: u64,
             #[serde(default, skip_serializing_if = "is_default")]
             attributes: BTreeMap<String, String>,
-            result: String,
+            result: Payload,
         },
     }
 
@@ -603,7 +604,7 @@ mirror! {
         },
         Join(Join),
         Ask(Box<Question>),
-        Result { payload: String },
+        Result { payload: Payload },
     }
 
     struct policy::Forked {

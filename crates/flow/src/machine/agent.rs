@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     id::{AgentId, SessionId, StateName},
     money::Usd,
+    payload::Payload,
     policy::{Join, Policy, Question, Source, Transition, WorktreePlan},
 };
 
@@ -35,7 +36,7 @@ pub struct Agent {
     /// The variables it was forked with.
     pub fork_attributes: BTreeMap<String, String>,
     /// What a callee or joined workers handed back to the current state.
-    pub result: Option<String>,
+    pub result: Option<Payload>,
     /// The answer of a person that leads to the current state, or that waits to be followed.
     pub response: Option<Box<Response>>,
     /// What the current state was given: by the tag that led to it, or by the run.

@@ -426,7 +426,7 @@ fn followed(
         after = follow(agent, transition.clone(), session, new, workers_since);
         agent.diverted = via == Via::Visits;
         if let Some(response) = response {
-            agent.result = Some(response.result.clone());
+            agent.result = Some(response.result.clone().into());
             agent.response = Some(response);
         }
         Ok(())

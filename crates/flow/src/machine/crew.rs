@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     id::{AgentId, StateName},
+    payload::Payload,
     policy::{Join, OnFailed},
 };
 
@@ -61,7 +62,7 @@ pub enum Standing {
         /// The variables with which it was forked.
         attributes: BTreeMap<String, String>,
         /// What it handed back.
-        result: String,
+        result: Payload,
     },
 }
 
@@ -152,7 +153,7 @@ impl Crew {
         &mut self,
         born: u64,
         attributes: BTreeMap<String, String>,
-        result: String,
+        result: Payload,
     ) {
         let order = self.next_stop();
         self.stand(born, Standing::Ended { order, attributes, result });

@@ -422,11 +422,18 @@ impl<'a> Draft<'a> {
             Again::Interrupted => {
                 self.retry("it was interrupted".to_owned(), CountsAs::Nothing, 0, left);
             }
+            Again::NoRoom => {
+                let why = "the disk was full, so its outcome could not be recorded";
+                self.retry(why.to_owned(), CountsAs::Nothing, 0, left);
+            }
             Again::Lost if tries.losses + 1 >= limits.max_attempts => {
                 let starts = tries.losses + 1;
                 self.give_up(format!("its outcome was lost {starts} times"), None, left);
             }
-            Again::Lost => self.retry("its outcome was lost".to_owned(), CountsAs::Loss, 0, left),
+            Again::Lost => {
+                let why = "its outcome was lost: how it ended is not on record";
+                self.retry(why.to_owned(), CountsAs::Loss, 0, left);
+            }
             Again::Failed(failure) => self.failed(&failure, left),
         }
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     id::{AgentId, AskId, StateName, StepId},
+    payload::Payload,
     policy::{Question, WorktreePlan},
 };
 
@@ -97,7 +98,7 @@ pub enum Launch {
     /// For a script.
     Script {
         /// The variables that Raymond sets.
-        environment: BTreeMap<String, String>,
+        environment: BTreeMap<String, Payload>,
     },
     /// For a turn.
     Turn {
@@ -109,6 +110,6 @@ pub enum Launch {
         /// saved them.
         earlier: Vec<Message>,
         /// Files that the prompt names, by path, and what must be in them.
-        files: BTreeMap<String, String>,
+        files: BTreeMap<String, Payload>,
     },
 }

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use crate::{
     id::{AgentId, SessionId, StateName},
     money::Usd,
+    payload::Payload,
     policy::{Forked, Transition},
 };
 
@@ -45,7 +46,7 @@ pub(super) enum After {
     /// It waits for workers.
     Joins,
     /// It ends with this result.
-    Ends(String),
+    Ends(Payload),
 }
 
 /// What a new frame of the stack is given besides what it keeps for the caller.

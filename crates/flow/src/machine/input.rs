@@ -181,6 +181,8 @@ pub enum Again {
     NotStarted,
     /// Raymond killed it, together with the run.
     Interrupted,
+    /// The disk was full when it ended: its output is not whole.
+    NoRoom,
 }
 
 /// A coding agent did not answer.

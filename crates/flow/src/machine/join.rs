@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::{
     id::{AgentId, StateName},
+    payload::Payload,
     policy::Join,
 };
 
@@ -87,7 +88,7 @@ pub(super) fn forked(run: &mut Run, parent: &AgentId, worker: &Agent, limit: Opt
 }
 
 /// A worker ended with a result. The crew keeps the variables with which it was forked, too.
-pub(super) fn ended(run: &mut Run, worker: Agent, result: String) {
+pub(super) fn ended(run: &mut Run, worker: Agent, result: Payload) {
     let has_parent = worker.parent.as_ref().is_some_and(|parent| !is_gone(run, parent));
     in_crew(run, worker.parent.as_ref(), |crew| {
         if has_parent {
@@ -201,14 +202,17 @@ fn passed(run: &mut Run, id: &AgentId) -> Result<(), ApplyError> {
     Ok(())
 }
 
-/// One worker as the state after a join sees it.
+/// One worker as the state after a join sees it, up to its result.
 #[derive(Serialize)]
-struct HandedOver<'a> {
+struct Joined<'a> {
     agent: &'a AgentId,
     state: &'a StateName,
     attributes: &'a BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<&'a str>,
+}
+
+/// The rest of it.
+#[derive(Serialize)]
+struct LeftBehind<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,15 +225,21 @@ struct HandedOver<'a> {
 }
 
 /// What a join hands over: a JSON array.
-fn handed_over(run: &Run, workers: &[Worker]) -> Result<String, ApplyError> {
-    let all: Vec<_> = workers.iter().filter_map(|worker| one_handed_over(run, worker)).collect();
-    serde_json::to_string(&all).map_err(|_| ApplyError::Unwritable)
+fn handed_over(run: &Run, workers: &[Worker]) -> Result<Payload, ApplyError> {
+    let mut array = Payload::from("[");
+    for (index, worker) in workers.iter().enumerate() {
+        array.push_text(if index == 0 { "" } else { "," });
+        one_handed_over(run, worker, &mut array).ok_or(ApplyError::Unwritable)?;
+    }
+    array.push_text("]");
+    Ok(array)
 }
 
-fn one_handed_over<'a>(run: &'a Run, worker: &'a Worker) -> Option<HandedOver<'a>> {
+/// Adds one worker. In pieces, because its result may be kept elsewhere.
+fn one_handed_over(run: &Run, worker: &Worker, array: &mut Payload) -> Option<()> {
     let Worker { agent, state, standing, .. } = worker;
     let (attributes, result, error) = match standing {
-        Standing::Ended { attributes, result, .. } => (attributes, Some(result.as_str()), None),
+        Standing::Ended { attributes, result, .. } => (attributes, Some(result), None),
         Standing::Failed { .. } => {
             let living = run.agents.get(agent)?;
             let Phase::Failed { error, .. } = &living.phase else { return None };
@@ -241,5 +251,15 @@ fn one_handed_over<'a>(run: &'a Run, worker: &'a Worker) -> Option<HandedOver<'a
     let worktree = own.map(|worktree| worktree.path.as_str());
     let branch = own.map(|worktree| worktree.branch.as_str());
     let not_saved = own.and_then(|worktree| worktree.problem.as_deref());
-    Some(HandedOver { agent, state, attributes, result, error, worktree, branch, not_saved })
+    let known = serde_json::to_string(&Joined { agent, state, attributes }).ok()?;
+    array.push_text(known.strip_suffix('}')?);
+    if let Some(result) = result {
+        array.push_text(",\"result\":");
+        array.push_json(result)?;
+    }
+    let rest = serde_json::to_string(&LeftBehind { error, worktree, branch, not_saved }).ok()?;
+    let rest = rest.strip_prefix('{')?;
+    array.push_text(if rest == "}" { "" } else { "," });
+    array.push_text(rest);
+    Some(())
 }

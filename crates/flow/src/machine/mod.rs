@@ -31,6 +31,7 @@ mod settle;
 mod share;
 mod spending;
 mod step;
+mod summary;
 mod window;
 mod worktree;
 
@@ -57,5 +58,6 @@ pub use settings::{Failover, Limits, OnAsk, OnUsageLimit, Settings};
 pub use settle::settle;
 pub use spending::{Carried, Spending, Spendings, Way};
 pub use step::{Action, SessionPlan, Spent, StandIn, Step, Tokens, Turn, TurnSettings};
+pub use summary::Summary;
 pub use window::UsageWindow;
 pub use worktree::{Leave, MadeWorktree, SavedWork, Worktree};

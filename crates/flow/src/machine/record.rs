@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use crate::{
     id::{AgentId, RunId, SessionId, StateName},
     money::Usd,
+    payload::Payload,
     policy::{Question, Source, Transition},
 };
 
@@ -241,6 +242,35 @@ pub enum Record {
 }
 
 impl Record {
+    /// The payload that the record hands on, for those who keep long ones elsewhere. Every other record that has one was made
+    /// from the run, which has it from such a record.
+    pub fn payload(&self) -> Option<&Payload> {
+        let transition = if let Self::Followed { transition, .. }
+        | Self::Overridden { asked: transition, .. } = self
+        {
+            transition
+        } else if let Self::Evaluating { evaluation, .. } = self {
+            &evaluation.transition
+        } else {
+            return None;
+        };
+        if let Transition::Result { payload } = transition { Some(payload) } else { None }
+    }
+
+    /// The same, to replace it.
+    pub fn payload_mut(&mut self) -> Option<&mut Payload> {
+        let transition = if let Self::Followed { transition, .. }
+        | Self::Overridden { asked: transition, .. } = self
+        {
+            transition
+        } else if let Self::Evaluating { evaluation, .. } = self {
+            &mut evaluation.transition
+        } else {
+            return None;
+        };
+        if let Transition::Result { payload } = transition { Some(payload) } else { None }
+    }
+
     /// The agent that the record is about; `None` if it is about the whole run.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {

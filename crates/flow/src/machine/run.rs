@@ -5,9 +5,12 @@ use std::{
     fmt,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     id::{AgentId, RunId, StepId},
     money::Usd,
+    payload::Payload,
 };
 
 use super::{
@@ -56,7 +59,7 @@ pub struct Run {
     /// Coding agents whose provider is not available, while others stand in for them.
     pub stopped: BTreeMap<String, UsageLimit>,
     /// The result of `main`.
-    pub result: Option<String>,
+    pub result: Option<Payload>,
     /// How it stands.
     pub status: Status,
     /// Names of agents that could be mistaken for other agents' names; see `naming`.
@@ -80,7 +83,8 @@ pub struct UsageLimit {
 }
 
 /// The status of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Status {
     /// Running, or its orchestrator died.
     Running,

@@ -3,7 +3,7 @@
 //! Both are effects on files that git performs, so the worker waits for them in a phase of its own. What was made is part of
 //! the run for good: of a worker that has ended, it tells where its work is.
 
-use crate::id::AgentId;
+use crate::{id::AgentId, payload::Payload};
 
 use super::{
     Agent, ApplyError, Decision, Effect, FailureClass, Phase, Record, Run, Work,
@@ -44,7 +44,7 @@ pub enum Leave {
     /// It ends with a result.
     Ended {
         /// The result.
-        payload: String,
+        payload: Payload,
     },
     /// It fails, and retries the work when the run is resumed.
     Failed {

@@ -347,7 +347,7 @@ impl Judge<'_> {
                 let question = ask::question::<Problem>(tag, cwd, *world, resolve)?;
                 Transition::Ask(Box::new(question))
             }
-            Tag::Result { payload } => Transition::Result { payload: payload.value.clone() },
+            Tag::Result { payload } => Transition::Result { payload: payload.value.clone().into() },
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::{id::StateName, tag::TagKind};
+use crate::{id::StateName, payload::Payload, tag::TagKind};
 
 use super::{Join, OnFailed, Question, WorktreePlan};
 
@@ -79,7 +79,7 @@ pub enum Transition {
     /// Return to the caller, or end.
     Result {
         /// The result.
-        payload: String,
+        payload: Payload,
     },
 }
 

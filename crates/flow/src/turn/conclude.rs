@@ -54,6 +54,8 @@ pub enum Outcome {
     NotStarted,
     /// Raymond killed it, together with the run.
     Interrupted,
+    /// It failed while the disk was full, which says nothing about it.
+    NoRoom,
 }
 
 /// How a script ended.
@@ -121,7 +123,8 @@ fn believed(outcome: Outcome, spent: &mut Spent, turn: &Turn) -> Outcome {
         | Outcome::Failed(_)
         | Outcome::Lost
         | Outcome::NotStarted
-        | Outcome::Interrupted) => other,
+        | Outcome::Interrupted
+        | Outcome::NoRoom) => other,
     }
 }
 
@@ -162,6 +165,11 @@ fn script(agent: &Agent, outcome: Outcome, world: &dyn World) -> Conclusion {
         Outcome::Lost => again(Again::Lost),
         Outcome::NotStarted => again(Again::NotStarted),
         Outcome::Interrupted => again(Again::Interrupted),
+        Outcome::NoRoom => again(Again::NoRoom),
+        // It may succeed when the machine has room for one more process.
+        Outcome::Failed(failure) if matches!(failure.class, FailureClass::Transient { .. }) => {
+            again(Again::Failed(failure))
+        }
         Outcome::Failed(failure) => fatal(format!("script `{state}`: {failure}")),
         Outcome::Reply { .. } | Outcome::Asks { .. } => {
             fatal(format!("script `{state}` gave an agent's answer"))
@@ -209,6 +217,7 @@ fn turn_outcome(
         Outcome::Failed(failure) => again(Again::Failed(failure)),
         Outcome::Lost => again(Again::Lost),
         Outcome::Interrupted => again(Again::Interrupted),
+        Outcome::NoRoom => again(Again::NoRoom),
         Outcome::NotStarted => Conclusion::Again { why: Again::NotStarted, left: None },
         Outcome::Script { .. } => Conclusion::Fail {
             error: "a coding agent ended like a script".to_owned(),
@@ -298,7 +307,7 @@ pub(super) fn judge_answer(
         (Err(problem), _) => Verdict::Fail(Problem::Output(problem)),
         // The payload comes from the agent all the same.
         (Ok(output), [only]) if tag == Err(TagError::None) && only.tag == TagKind::Result => {
-            let transition = Transition::Result { payload: output.clone() };
+            let transition = Transition::Result { payload: output.clone().into() };
             Verdict::Accept(Accepted { transition, source: Source::Implicit })
         }
         (Ok(_), _) => judge(tag, policy, context),

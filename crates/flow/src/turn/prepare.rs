@@ -1,6 +1,6 @@
 //! From an agent's work to the step that does it.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use thiserror::Error;
 
@@ -12,6 +12,7 @@ use crate::{
         Reminder, Replaced, Run, Session, SessionPlan, Settings, Step, Turn, TurnSettings, Visit,
         Work,
     },
+    payload::Payload,
     policy::{Evaluator, Policy, Source, Transition, Verdict},
     prompt::{Variables, continuation, more_money, placeholders, render, with_messages},
     scope::{Folder, ResolveError},
@@ -28,6 +29,8 @@ use super::{
     failover::{Choice, choose},
 };
 
+/// The variable of prompts that holds what was handed back.
+const RESULT: &str = "result";
 /// The variable of prompts that names the file with what was handed back.
 const RESULT_FILE: &str = "result_file";
 /// What the names of the run's own variables, and of the fields of a structured output, begin with in the environment of
@@ -170,7 +173,7 @@ impl Preparer<'_> {
                 if let Some(diverted) = self.visited_too_often(&frontmatter)? {
                     return Ok(diverted);
                 }
-                let mut variables = self.variables();
+                let mut variables = self.variables(&body)?;
                 if frontmatter.is_input_optional && variables.get(INPUT).is_none() {
                     variables.set(INPUT, "");
                 }
@@ -336,10 +339,13 @@ impl Preparer<'_> {
             let text = (reminder.clone(), BTreeMap::new());
             (SessionPlan::Resume { id: session.clone() }, text)
         } else {
-            let mut variables = self.variables();
+            let mut variables = self.variables(&body)?;
             let said = Said { text: &evaluation.output, output: self.agent.said.as_ref() };
             variables.set("output", said.whole());
-            variables.set("transition", evaluation.transition.to_string());
+            if names(&body, "transition") {
+                let transition = self.whole(evaluation.transition.clone())?;
+                variables.set("transition", transition.to_string());
+            }
             let rendered = render(&body, &variables);
             self.notes.unknown_variables = rendered.unknown;
             let text = (rendered.text, self.files(&body));
@@ -414,14 +420,16 @@ impl Preparer<'_> {
 
     /// The path of the file with what was handed back. It does not change with the attempts at a state, and
     /// so neither does the prompt.
-    fn result_file(&self, result: &str) -> String {
-        self.world.value_file(&fingerprint(result.as_bytes()))
+    fn result_file(&self, result: &Payload) -> String {
+        // Written out, a reference is as good as its text: it has the hash.
+        let text = result.as_text().map(Cow::from);
+        let text = text.or_else(|| serde_json::to_string(result).ok().map(Cow::from));
+        self.world.value_file(&fingerprint(text.unwrap_or_default().as_bytes()))
     }
 
     /// The files that a prompt with this template names.
-    fn files(&self, template: &str) -> BTreeMap<String, String> {
-        let names_file = || placeholders(template).iter().any(|name| name.value == RESULT_FILE);
-        let result = self.agent.result.as_ref().filter(|_| names_file());
+    fn files(&self, template: &str) -> BTreeMap<String, Payload> {
+        let result = self.agent.result.as_ref().filter(|_| names(template, RESULT_FILE));
         result.map(|result| (self.result_file(result), result.clone())).into_iter().collect()
     }
 
@@ -430,7 +438,7 @@ impl Preparer<'_> {
         (state, digest): (StateName, Option<String>),
         choice: Choice,
         policy: Policy,
-        (prompt, files): (String, BTreeMap<String, String>),
+        (prompt, files): (String, BTreeMap<String, Payload>),
     ) -> Prepared {
         let Choice { settings, plan: session, stand_in } = choice;
         let prompt_digest = fingerprint(prompt.as_bytes());
@@ -486,8 +494,17 @@ impl Preparer<'_> {
         Prepared::Start { step: Box::new(Step { number, state, digest, attempt, action }), launch }
     }
 
-    /// Later layers win: a model cannot override what Raymond itself sets for this step.
-    fn variables(&self) -> Variables {
+    /// The transition with its whole payload.
+    fn whole(&self, mut transition: Transition) -> Result<Transition, WorldError> {
+        if let Transition::Result { payload } = &mut transition {
+            *payload = self.world.text(payload)?.into();
+        }
+        Ok(transition)
+    }
+
+    /// The variables for a prompt with this template. Later layers win: a model cannot override what Raymond itself sets for
+    /// this step. The result is read only if the template names it: that of a join can be long.
+    fn variables(&self, template: &str) -> Result<Variables, WorldError> {
         let mut variables = Variables::new();
         variables.layer(&self.run.metadata);
         variables.layer(&self.agent.fork_attributes);
@@ -500,36 +517,36 @@ impl Preparer<'_> {
             variables.set(INPUT, input);
         }
         if let Some(result) = &self.agent.result {
-            variables.set("result", result);
+            if names(template, RESULT) {
+                variables.set(RESULT, self.world.text(result)?);
+            }
             variables.set(RESULT_FILE, self.result_file(result));
         }
         if let Some(response) = &self.agent.response {
             variables.set("comment", &response.comment);
             variables.set("files", response.files.as_deref().unwrap_or_default());
         }
-        variables
+        Ok(variables)
     }
 
     /// The variables of the language for a script; the engine adds the paths.
-    fn environment(&self) -> BTreeMap<String, String> {
-        let mut environment = self.agent.fork_attributes.clone();
-        environment.extend(self.agent.arguments());
+    fn environment(&self) -> BTreeMap<String, Payload> {
+        let attributes = self.agent.fork_attributes.clone();
+        let given = attributes.into_iter().chain(self.agent.arguments());
+        let mut environment: BTreeMap<String, Payload> =
+            given.map(|(name, value)| (name, value.into())).collect();
         let output = self.agent.output.as_deref().into_iter().flat_map(fields);
         let own = self.run.metadata.clone().into_iter().chain(output);
         for (name, value) in own {
             let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
             let name = name.replace(|c| !is_plain(c), "_");
-            environment.insert(format!("{VARIABLE_PREFIX}{name}"), value);
+            environment.insert(format!("{VARIABLE_PREFIX}{name}"), value.into());
         }
-        let mut set =
-            |name: &str, value: &str| environment.insert(name.to_owned(), value.to_owned());
+        let mut set = |name: &str, value: &str| environment.insert(name.to_owned(), value.into());
         set("RAYMOND_WORKFLOW_ID", self.run.id.as_str());
         set("RAYMOND_AGENT_ID", self.agent.id.as_str());
         set("RAYMOND_FOLDER", &self.world.agent_folder(self.agent.id.as_str()));
         set("RAYMOND_VISIT", &self.agent.visit().to_string());
-        if let Some(result) = &self.agent.result {
-            set("RAYMOND_RESULT", result);
-        }
         if let Some(response) = &self.agent.response {
             set("RAYMOND_COMMENT", &response.comment);
             set("RAYMOND_FILES", response.files.as_deref().unwrap_or_default());
@@ -537,8 +554,16 @@ impl Preparer<'_> {
         if let Some(input) = &self.agent.input {
             set("RAYMOND_INPUT", input);
         }
+        if let Some(result) = &self.agent.result {
+            environment.insert("RAYMOND_RESULT".to_owned(), result.clone());
+        }
         environment
     }
+}
+
+/// Whether a template has this variable.
+fn names(template: &str, variable: &str) -> bool {
+    placeholders(template).iter().any(|name| name.value == variable)
 }
 
 /// The coding agent and its settings for a prompt: those of the state first, then those of the tag or

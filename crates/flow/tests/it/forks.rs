@@ -2,6 +2,7 @@
 
 use raymond_flow::{
     machine::{Phase, Status},
+    payload::Payload,
     turn::Outcome,
     world::MemoryWorld,
 };
@@ -188,7 +189,11 @@ fn run_continues_until_the_last_agent_has_ended() {
     assert_eq!(sim.run.status, Status::Running);
     sim.reply("main_worker1", "<result>worker</result>");
     assert_eq!(sim.run.status, Status::Completed);
-    assert_eq!(sim.run.result.as_deref(), Some("parent"), "the run's result is main's");
+    assert_eq!(
+        sim.run.result.as_ref().and_then(Payload::as_text),
+        Some("parent"),
+        "the run's result is main's"
+    );
 }
 
 #[test]

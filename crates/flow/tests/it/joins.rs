@@ -1,9 +1,17 @@
 //! Joins: whom an agent waits for, what it is handed, and what a failed worker means.
 
+use std::collections::BTreeMap;
+
 use raymond_flow::{
-    id::AgentId,
-    machine::{Effect, FailureClass, Phase, Record, Standing, Status, TurnFailure, pending},
-    turn::{Exit, Outcome},
+    id::{AgentId, SessionId},
+    machine::{
+        Effect, FailureClass, Input, Launch, Phase, Prepared, Record, Run, Standing, Status,
+        TurnFailure, Work, pending, replay,
+    },
+    payload::{Kept, Payload, Piece},
+    snapshot::Snapshot,
+    turn::{Exit, Outcome, prepare},
+    world::MemoryWorld,
 };
 use serde_json::{Value, json};
 
@@ -32,7 +40,7 @@ fn forked(items: &[&str]) -> Sim {
 
 /// What the state after a join was handed.
 fn handed(sim: &Sim) -> Value {
-    serde_json::from_str(sim.main().result.as_ref().unwrap()).unwrap()
+    serde_json::from_str(sim.main().result.as_ref().unwrap().as_text().unwrap()).unwrap()
 }
 
 fn gives_up(sim: &mut Sim, name: &str) {
@@ -62,6 +70,50 @@ fn join_waits_for_all_workers_and_hands_their_results_over_in_the_order_of_forki
     assert_eq!(sim.run.status, Status::Completed);
 }
 
+/// The same run if the result `text` of a worker is kept elsewhere, as its journal then tells it.
+fn with_kept(sim: &Sim, text: &str) -> Run {
+    let (sha256, bytes) = ("ab".to_owned(), text.len() as u64);
+    let kept = Kept { sha256, bytes, beginning: "on".to_owned(), is_json: false };
+    let mut journal = sim.journal.clone();
+    let mut payloads = journal.iter_mut().filter_map(Record::payload_mut);
+    *payloads.find(|payload| payload.as_text() == Some(text)).unwrap() = kept.into();
+    replay(journal).unwrap()
+}
+
+#[test]
+fn result_that_is_kept_elsewhere_is_joined_by_reference_and_read_where_it_is_named() {
+    let one = "\"one\"\n";
+    let mut sim = forked(&["a", "b"]);
+    sim.reply("main", "<join input=\"all\">MERGE</join>");
+    sim.reply("main_w2", "<result>two</result>");
+    sim.reply("main_w1", &format!("<result>{one}</result>"));
+    let run = with_kept(&sim, one);
+    let result = run.agents[&AgentId::main()].result.as_ref().unwrap();
+    let [Piece::Text(before), Piece::Kept(kept), Piece::Text(after)] = result.pieces() else {
+        panic!("{result:?}")
+    };
+    assert!(before.ends_with(",\"result\":") && after.starts_with("},{") && kept.is_json);
+    assert_eq!(Snapshot::from_json(&Snapshot::to_json(&run, 7).unwrap()).unwrap().run, run);
+    // The step is prepared as if the text were there; without it, the agent fails.
+    let kept = BTreeMap::from([("ab".to_owned(), one.to_owned())]);
+    let world = MemoryWorld { kept, ..sim.world.clone() };
+    let prompt = |world: &MemoryWorld| {
+        let mut again = run.clone();
+        let main = again.agents.get_mut(&AgentId::main()).unwrap();
+        main.phase = Phase::Ready { work: Work::Enter };
+        match prepare(&again, &AgentId::main(), world, SessionId::new("s")).input {
+            Input::Prepared { prepared: Ok(Prepared::Start { launch, .. }), .. } => match launch {
+                Launch::Turn { prompt, .. } => Ok(prompt),
+                Launch::Script { .. } => panic!("it is a prompt"),
+            },
+            Input::Prepared { prepared, .. } => Err(format!("{prepared:?}")),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(prompt(&world).unwrap(), sim.child("main").prompt());
+    assert!(prompt(&sim.world).unwrap_err().contains("cannot read the result ab"));
+}
+
 #[test]
 fn join_goes_on_in_the_same_session_with_the_same_stack() {
     let mut sim = sim();
@@ -79,7 +131,7 @@ fn join_without_workers_hands_over_an_empty_list_at_once() {
     let mut sim = sim();
     sim.reply("main", "<join>MERGE</join>");
     assert_eq!(sim.state("main"), "MERGE.md");
-    assert_eq!(sim.main().result.as_deref(), Some("[]"));
+    assert_eq!(sim.main().result.as_ref().and_then(Payload::as_text), Some("[]"));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use raymond_flow::{
         Status, TurnFailure,
     },
     money::Usd,
+    payload::Payload,
     policy::Transition,
     turn::Outcome,
     world::MemoryWorld,
@@ -85,7 +86,7 @@ fn exceeded_budget_does_not_discard_a_final_result() {
     let mut sim = sim(budget(1.0));
     sim.reply_costing("main", "<result>worth it</result>", 5.0);
     assert_eq!(sim.run.status, Status::Completed);
-    assert_eq!(sim.run.result.as_deref(), Some("worth it"));
+    assert_eq!(sim.run.result.as_ref().and_then(Payload::as_text), Some("worth it"));
 }
 
 #[test]

@@ -268,7 +268,7 @@ fn fork_attribute_of_a_script_is_the_authors_own() {
     let mut sim = Sim::new([("RUN.sh", ""), ("W.sh", ""), ("A.md", "")]);
     sim.world.variables.insert("LANG".to_owned());
     sim.prints("main", "<fork next=\"A\" PART=\"1\" LANG=\"C\">W</fork>");
-    assert_eq!(sim.child("main_w1").environment().get("PART").map(String::as_str), Some("1"));
+    assert_eq!(sim.child("main_w1").environment().get("PART"), Some(&"1"));
     let mut sim = Sim::new([("RUN.sh", ""), ("W.sh", "")]);
     sim.prints("main", "<fork next=\"RUN\" LD_PRELOAD=\"x\">W</fork>");
     assert!(sim.error("main").contains("`LD_PRELOAD` changes how programs run"));

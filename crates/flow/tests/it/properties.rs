@@ -174,8 +174,10 @@ fn results_are_handed_over_once(sim: &Sim) -> Result<(), TestCaseError> {
         apply(&mut run, record).unwrap();
         match record {
             Record::Joined { agent, workers } => {
-                let handed: serde_json::Value =
-                    serde_json::from_str(run.agents[agent].result.as_ref().unwrap()).unwrap();
+                let handed: serde_json::Value = serde_json::from_str(
+                    run.agents[agent].result.as_ref().unwrap().as_text().unwrap(),
+                )
+                .unwrap();
                 prop_assert_eq!(handed.as_array().unwrap().len(), workers.len());
                 let parent = &before.agents[agent];
                 let Phase::Joining { join } = &parent.phase else { panic!("{parent:?}") };
@@ -194,7 +196,7 @@ fn results_are_handed_over_once(sim: &Sim) -> Result<(), TestCaseError> {
             Record::Followed { agent, transition: Transition::Result { payload }, .. }
                 if !run.agents.contains_key(agent) =>
             {
-                ended.push((agent.clone(), payload.clone()));
+                ended.push((agent.clone(), payload.to_string()));
             }
             _ => {}
         }
@@ -211,7 +213,7 @@ fn results_are_handed_over_once(sim: &Sim) -> Result<(), TestCaseError> {
         });
         let Some(parent) = forked else { continue };
         let is_passed = run.agents.get(parent).is_some_and(|agent| agent.phase.is_passed());
-        let keeps = |standing: &Standing| matches!(standing, Standing::Ended { result, .. } if result == payload);
+        let keeps = |standing: &Standing| matches!(standing, Standing::Ended { result, .. } if result.as_text() == Some(payload.as_str()));
         let is_kept = run.crews.get(parent).is_some_and(|crew| {
             crew.workers().values().any(|w| w.agent == *worker && keeps(&w.standing))
         });

@@ -11,7 +11,7 @@ use raymond_flow::{
     machine::{
         Action, Agent, Decision, Effect, Input, Launch, Limits, MadeWorktree, Message, Phase,
         Prepared, Record, Response, Run, SavedWork, SessionPlan, Settings, Spent, Started, Status,
-        Step, Turn, Worktree, apply, decide, pending, replay, settle, start,
+        Step, Summary, Turn, Worktree, apply, decide, pending, replay, settle, start,
     },
     money::Usd,
     policy::{Question, WorktreePlan},
@@ -55,9 +55,12 @@ impl Child {
         }
     }
 
-    pub(crate) fn environment(&self) -> &BTreeMap<String, String> {
+    pub(crate) fn environment(&self) -> BTreeMap<&str, &str> {
         match &self.launch {
-            Launch::Script { environment } => environment,
+            Launch::Script { environment } => environment
+                .iter()
+                .map(|(name, value)| (&**name, value.as_text().unwrap()))
+                .collect(),
             Launch::Turn { .. } => panic!("{} is a prompt", self.step.state),
         }
     }
@@ -495,6 +498,10 @@ impl Sim {
 
     fn check(&self) {
         assert_eq!(replay(self.journal.clone()).unwrap(), self.run, "replay differs");
+        let summary = Summary::BEGUN.after(&self.journal);
+        let halts = self.run.halt.is_some();
+        let own = Summary { status: self.run.status, cost_usd: self.run.total_cost_usd, halts };
+        assert_eq!(summary, own, "the summary differs");
         let json = Snapshot::to_json(&self.run, 42).unwrap();
         let read = Snapshot::from_json(&json).unwrap();
         assert_eq!(read, Snapshot { run: self.run.clone(), journal_offset: 42 }, "{json}");

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use raymond_flow::{
     id::StateName,
     machine::{Frame, Record, Session, SessionPlan, Status},
+    payload::Payload,
     policy::Transition,
 };
 
@@ -222,7 +223,7 @@ fn result_with_an_empty_stack_ends_the_agent_and_the_last_one_ends_the_run() {
     let mut sim = sim();
     sim.reply_costing("main", "<result>all done</result>", 0.5);
     assert_eq!(sim.run.status, Status::Completed);
-    assert_eq!(sim.run.result.as_deref(), Some("all done"));
+    assert_eq!(sim.run.result.as_ref().and_then(Payload::as_text), Some("all done"));
     assert!(sim.run.agents.is_empty());
     assert_eq!(sim.run.total_cost_usd, usd(0.5));
 }

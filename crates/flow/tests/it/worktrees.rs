@@ -33,7 +33,7 @@ fn sim() -> Sim {
 }
 
 fn handed(sim: &Sim) -> Value {
-    serde_json::from_str(sim.main().result.as_ref().unwrap()).unwrap()
+    serde_json::from_str(sim.main().result.as_ref().unwrap().as_text().unwrap()).unwrap()
 }
 
 #[test]

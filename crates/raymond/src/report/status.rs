@@ -85,7 +85,7 @@ impl StatusReport<'_> {
         };
         let ago = |at_ms: u64| format!("  {} ago", time::age(self.now_ms.saturating_sub(at_ms)));
         entry("run", Line::new().add(Style::Bold, run.id.as_str()));
-        entry("status", status_line(self.status, run));
+        entry("status", status_line(self.status, run.halt.is_some()));
         entry("workflow", Line::of(&run.scope_dir));
         let started = run.started_at_ms;
         entry("started", Line::of(time::stamp(started)).dim(ago(started)));
@@ -97,7 +97,7 @@ impl StatusReport<'_> {
         let most = run.limits.max_iterations.map(|most| format!(" of {most}")).unwrap_or_default();
         entry("states", Line::of(run.iteration_count.to_string()).dim(format!("{most} entered")));
         if let Some(result) = &run.result {
-            entry("result", Line::of(excerpt(result)));
+            entry("result", Line::of(excerpt(&result.to_string())));
         }
         for (name, windows) in &run.windows {
             entry("usage", Line::of(usage_words(name, windows)));
@@ -232,8 +232,8 @@ fn board(entries: &[JournalEntry]) -> Board {
 }
 
 /// The status with its symbol. A run that halts is still running, but begins nothing new.
-pub(crate) fn status_line(status: &str, run: &Run) -> Line {
-    let status = if status == "running" && run.halt.is_some() { "stopping" } else { status };
+pub(crate) fn status_line(status: &str, halts: bool) -> Line {
+    let status = if status == "running" && halts { "stopping" } else { status };
     let (mark, style) = match status {
         "completed" => (Mark::Done.line(), Style::Good),
         "failed" | "cancelled" | "died" => (Mark::Failed.line(), Style::Bad),

@@ -77,7 +77,7 @@ impl Summary {
         if level >= Level::News {
             lines.insert(0, Line::new());
             if let (Some(result), true) = (&run.result, shows_result) {
-                lines.push(Line::new().dim("  result  ").plain(excerpt(result)));
+                lines.push(Line::new().dim("  result  ").plain(excerpt(&result.to_string())));
             }
             self.costs(&mut lines);
             if run.agents_born > 1 {

@@ -346,7 +346,9 @@ fn followed(
             (Some(target), details)
         }
         Transition::Ask(question) => (None, Line::of(format!(": {}", excerpt(&question.text)))),
-        Transition::Result { payload } => (caller, Line::of(format!(": {}", excerpt(payload)))),
+        Transition::Result { payload } => {
+            (caller, Line::of(format!(": {}", excerpt(&payload.to_string()))))
+        }
     };
     let kind = transition.kind().name();
     let mut text = Line::new().add(Style::Bold, &from);

@@ -110,7 +110,7 @@ pub(crate) fn recorded(
     }
     let _ = writeln!(text, "expect:\n  status: {}", run.status);
     if let Some(result) = &run.result {
-        let _ = writeln!(text, "  result: {}", quoted(result));
+        let _ = writeln!(text, "  result: {}", quoted(&result.to_string()));
     }
     let _ = writeln!(text, "  reminders: {reminders}\n  cost: {}", run.total_cost_usd.dollars());
     text.push_str("  path:\n");
@@ -163,7 +163,11 @@ fn reply(outcome: &Outcome, spent: &Spent) -> Option<String> {
             let (asks, options) = (quoted(&texts.join(" ")), labels.join(", "));
             Some(format!("{{ asks: {asks}, options: [{options}], cost: {cost} }}"))
         }
-        Outcome::Script { .. } | Outcome::Lost | Outcome::NotStarted | Outcome::Interrupted => None,
+        Outcome::Script { .. }
+        | Outcome::Lost
+        | Outcome::NotStarted
+        | Outcome::Interrupted
+        | Outcome::NoRoom => None,
     }
 }
 

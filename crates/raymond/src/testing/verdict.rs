@@ -51,9 +51,9 @@ pub(crate) fn differences(
         differences.push(format!("status: expected {expected}, got {status}\n      {why}"));
     }
     if let Some(expected) = &expect.result {
-        let got = seen.run.result.as_deref().unwrap_or("(none)");
+        let got = seen.run.result.as_ref().map_or("(none)".to_owned(), ToString::to_string);
         if got.trim() != expected.trim() {
-            differences.push(format!("result:{}", diff(expected, got)));
+            differences.push(format!("result:{}", diff(expected, &got)));
         }
     }
     for (agent, expected) in &expect.paths {

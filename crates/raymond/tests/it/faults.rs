@@ -766,6 +766,106 @@ pub(crate) fn with_a_disk(
     Some(ran)
 }
 
+/// How many states the run on the unsteady disk has. Each prints more than the disk sometimes has room for.
+const UNSTEADY_STATES: usize = 24;
+
+/// Scripts and, every sixth, turns in a row. Each notes that it ran, on a disk that is not full.
+fn unsteady_project() -> Project {
+    let is_turn = |number: usize| number.is_multiple_of(6);
+    let name = |number: usize| match number {
+        1 => "START.sh".to_owned(),
+        number if is_turn(number) => format!("S{number}.md"),
+        number => format!("S{number}.sh"),
+    };
+    let state = |number: usize| {
+        let (own, next) = (name(number), name(number + 1));
+        let tag = match number {
+            UNSTEADY_STATES => "<result>fine</result>".to_owned(),
+            _ => format!("<goto>{next}</goto>"),
+        };
+        let noise = "head -c 20000 /dev/zero | tr '\\0' x; echo";
+        let text = if is_turn(number) {
+            format!("{own} {tag}")
+        } else {
+            format!("echo {own} >> log; {noise}; echo '{tag}'")
+        };
+        (format!("flow/{own}"), text)
+    };
+    let project = Project::new([]);
+    for (path, text) in (1..=UNSTEADY_STATES).map(state) {
+        project.write(&path, &text);
+    }
+    project.write(
+        "agent.sh",
+        // A turn that continues a session is not given the prompt again.
+        "read name tag; \
+         case $name in S*) echo $name >> log; echo \"$tag\" > tag ;; *) tag=$(cat tag) ;; esac; head -c 20000 /dev/zero | tr '\\0' x; echo; \
+         echo \"{\\\"result\\\": \\\"$tag\\\"}\"",
+    );
+    project
+}
+
+/// Runs it on a disk that another process fills and empties, until it is over.
+const ON_AN_UNSTEADY_DISK: &str = r#"
+    export RAYMOND_AGENT_PROGRAM="bash agent.sh"
+    RANDOM=$SEED
+    while :; do
+        head -c $((RANDOM % 8 * 1024 * 1024)) /dev/zero > disk/filler
+        sleep 0.0$((RANDOM % 9))
+        rm -f disk/filler
+        sleep 0.0$((RANDOM % 5))
+    done 2> /dev/null &
+    filler=$!
+    for attempt in $(seq 200); do
+        command="resume r"
+        test -s disk/state/workflows/r.journal || command="start flow --id r"
+        "$1" $command --state-dir disk/state > out 2>> err && break
+    done
+    kill $filler; wait $filler; rm -f disk/filler
+    "$1" log r --json --state-dir disk/state > events || exit 1
+    cp -r disk/state/workflows/r/steps steps
+    cat out
+"#;
+
+#[test]
+fn step_that_runs_twice_on_an_unsteady_disk_had_no_recorded_end_and_the_log_says_why() {
+    for seed in 1..=2 {
+        let project = unsteady_project();
+        let script = format!("SEED={seed}; {ON_AN_UNSTEADY_DISK}");
+        let Some(ran) = with_a_disk(&project, "4m", "0", &script) else { return };
+        assert_eq!(ran.stdout, "fine\n", "{}{}", project.read("err"), ran.stderr);
+        let events = project.read("events");
+        let events: Vec<serde_json::Value> =
+            events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        for (state, runs) in project.counts() {
+            let intents = events
+                .iter()
+                .enumerate()
+                .filter(|(_, event)| event["event"] == "step_intended" && event["state"] == *state);
+            let intents: Vec<_> = intents.collect();
+            assert!(runs <= intents.len(), "{state} ran {runs} times, by {intents:?}");
+            for pair in intents.windows(2) {
+                let [(from, first), (to, _)] = pair else { continue };
+                let number = first["number"].as_u64().unwrap();
+                let said = events[*from..*to].iter().find_map(|event| {
+                    let is_why = event["event"] == "retried" || event["event"] == "failed";
+                    is_why.then(|| event["why"].as_str().or(event["error"].as_str())).flatten()
+                });
+                let said = said.unwrap_or_else(|| panic!("{state} runs again without a word"));
+                let of = |name: &str| {
+                    let path = project.file(&format!("steps/main.{number}/{name}"));
+                    fs::read_to_string(path).unwrap_or_default()
+                };
+                let is_recorded = of("exit").contains("\"code\":0");
+                let is_whole =
+                    of("stdout").contains("</goto>") || of("stdout").contains("</result>");
+                assert!(!is_recorded || !is_whole, "{state} ended, but runs again: {said}");
+                say(&format!("seed {seed}: {state} ran again: {said}"));
+            }
+        }
+    }
+}
+
 #[test]
 fn script_that_fills_the_disk_pauses_the_run_until_there_is_space() {
     let project = Project::new([(

@@ -35,6 +35,7 @@ mod portable;
 mod private;
 mod recovery;
 mod rehearsals;
+mod results;
 mod retention;
 mod rewinding;
 mod screen;

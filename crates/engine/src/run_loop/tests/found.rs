@@ -5,6 +5,7 @@ use std::{fs, io, sync::mpsc, thread};
 use raymond_flow::{
     machine::{CountsAs, Halt, Record, Status},
     money::Usd,
+    payload::Payload,
 };
 
 use crate::{
@@ -54,7 +55,10 @@ fn step_that_still_runs_is_waited_for_and_not_started_again() {
     });
     let end = stage.resume();
     caller.join().unwrap();
-    assert_eq!((end.run.status, end.run.result.as_deref()), (Status::Completed, Some("done")));
+    assert_eq!(
+        (end.run.status, end.run.result.as_ref().and_then(Payload::as_text)),
+        (Status::Completed, Some("done"))
+    );
     assert_eq!(stage.launches(), 1);
     let found = stage.seen.all(|event| match event {
         Event::StepStarted { is_found, .. } => Some(*is_found),
@@ -97,7 +101,10 @@ fn step_that_ended_well_on_a_full_disk_counts() {
     stage.memory.finish(stage.step("main.1").path(), HowEnded::Code(0), RESULT);
     let engine = Engine { disk_reserve_bytes: u64::MAX, ..stage.engine() };
     let end = engine.resume(&id(), |_, _| {}, &mut stage.seen.clone()).unwrap();
-    assert_eq!((end.run.status, end.run.result.as_deref()), (Status::Completed, Some("done")));
+    assert_eq!(
+        (end.run.status, end.run.result.as_ref().and_then(Payload::as_text)),
+        (Status::Completed, Some("done"))
+    );
 }
 
 #[test]

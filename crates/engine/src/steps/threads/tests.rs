@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use raymond_flow::machine::{Halt, Status};
+use raymond_flow::{
+    machine::{Halt, Status},
+    payload::Payload,
+};
 
 use crate::{
     Engine, RunEnd, Runner,
@@ -55,7 +58,7 @@ fn scripts_run_with_their_variables_and_their_output_is_kept() {
     ]);
     let end = start(&stage);
     let place = stage.folder.path().file_name().unwrap().to_str().unwrap();
-    assert_eq!(end.run.result, Some(format!("inner from {place}")));
+    assert_eq!(end.run.result, Some(format!("inner from {place}").into()));
     let first = stage.step("main.1");
     assert!(fs::read_to_string(first.stdout()).unwrap().starts_with("out\n"));
     assert_eq!(fs::read_to_string(first.stderr()).unwrap(), "err\n");
@@ -111,7 +114,7 @@ fn stop_now_ends_the_script_and_a_resume_starts_it_again() {
     assert!(caller.join().unwrap().is_some());
     assert_eq!((end.run.status, end.run.halt), (Status::Paused, Some(Halt::Interrupted)));
     let resumed = threads(&stage).resume(&id(), |_, _| {}, &mut stage.seen.clone()).unwrap();
-    assert_eq!(resumed.run.result.as_deref(), Some("fine"));
+    assert_eq!(resumed.run.result.as_ref().and_then(Payload::as_text), Some("fine"));
     stage.check_ends();
 }
 

@@ -112,7 +112,7 @@ fn run(
 ) -> Result<Option<ExitCode>, Failure> {
     let gatherer = Gatherer::default();
     let teller: Box<dyn Observer> = if is_json {
-        Box::new(JsonLines)
+        Box::new(JsonLines::new(None))
     } else {
         out::note(INTRODUCTION);
         on_terminal(Level::News, None)
@@ -135,7 +135,10 @@ fn run(
     for line in summary.lines(&seen.run, &next, Level::News, !out::shows_data()) {
         people.line(&line);
     }
-    out::data(&format!("{}\n", seen.run.result.as_deref().unwrap_or("(none)")))?;
+    out::data(&format!(
+        "{}\n",
+        seen.run.result.as_ref().map_or("(none)".to_owned(), ToString::to_string)
+    ))?;
     out::note(AFTERWORD);
     Ok(Some(ExitCode::from(has_failed)))
 }

@@ -7,14 +7,16 @@ use raymond_engine::{
     clock,
     events::Event,
     follower::{Follower, INTERVAL},
-    layout::RunFiles,
+    journal::{Journal, JournalEnds},
+    layout::{RunFiles, StateDir},
     load,
+    results::Results,
     views::of_seen,
     watch::Watch,
 };
 use raymond_flow::{
     id::{AgentId, RunId, StepId},
-    machine::{Action, Run, Turn},
+    machine::{Action, Record, Run, Started, Summary, Turn},
 };
 use serde_json::{Value, json};
 
@@ -35,22 +37,34 @@ use crate::{
 /// A run in the list; `Err` says why it cannot be read.
 struct Listed {
     id: RunId,
-    run: Result<(Run, String), String>,
+    run: Result<Known, String>,
+}
+
+/// What the list shows of a run.
+struct Known {
+    started: Box<Started>,
+    now: Summary,
+    status: String,
+}
+
+/// Reads the two ends of a journal, however long it is. Whether the rest is intact, `raymond status` says.
+fn known(state_dir: &StateDir, id: &RunId) -> Result<Known, String> {
+    let ends = Journal::ends(&state_dir.run(id).journal).map_err(|error| error.to_string())?;
+    let JournalEnds { first, now } = ends.ok_or("its journal is empty")?;
+    let Some(Record::Started(started)) = first.records.into_iter().next() else {
+        return Err("its journal does not begin with its start".to_owned());
+    };
+    let status = status_word(state_dir, id, now.status);
+    Ok(Known { started, now, status })
 }
 
 /// `raymond list`
 pub(in crate::cli) fn list(is_json: bool, place: &Place) -> Result<ExitCode, Failure> {
     let state_dir = state_dir(place)?;
-    let read = |id: RunId| {
-        let run = load(&state_dir, &id).map_err(|error| error.to_string()).map(|loaded| {
-            let status = status_word(&state_dir, &id, loaded.run.status);
-            (loaded.run, status)
-        });
-        Listed { id, run }
-    };
+    let read = |id: RunId| Listed { run: known(&state_dir, &id), id };
     let mut runs: Vec<_> = runs::ids(&state_dir)?.into_iter().map(read).collect();
     runs.sort_by_key(|listed| {
-        std::cmp::Reverse(listed.run.as_ref().map_or(0, |(run, _)| run.started_at_ms))
+        std::cmp::Reverse(listed.run.as_ref().map_or(0, |run| run.started.started_at_ms))
     });
     if is_json {
         let runs: Vec<_> = runs.iter().map(listed_json).collect();
@@ -74,7 +88,7 @@ fn table(runs: &[Listed]) -> Vec<Line> {
     };
     let ids = widest(&mut runs.iter().map(|listed| listed.id.to_string())).max("RUN".len());
     let known = || runs.iter().filter_map(|listed| listed.run.as_ref().ok());
-    let costs = widest(&mut known().map(|(run, _)| run.total_cost_usd.to_string())).max(4);
+    let costs = widest(&mut known().map(|run| run.now.cost_usd.to_string())).max(4);
     let columns = |id: Line, status: Line, age: &str, cost: &str| {
         let line = id.pad(ids).plain("  ").then(status).pad(ids + 2 + STATUS);
         line.dim(format!("  {age:>4}")).plain(format!("  {cost:>costs$}  "))
@@ -87,11 +101,11 @@ fn table(runs: &[Listed]) -> Vec<Line> {
     for Listed { id, run } in runs {
         let name = Line::new().add(Style::Bold, id.as_str());
         lines.push(match run {
-            Ok((run, status)) => {
-                let age = time::age(now_ms.saturating_sub(run.started_at_ms));
-                let cost = run.total_cost_usd.to_string();
-                let workflow = near(std::path::Path::new(&run.scope_dir)).display().to_string();
-                columns(name, status_line(status, run), &age, &cost).plain(workflow)
+            Ok(Known { started, now, status }) => {
+                let age = time::age(now_ms.saturating_sub(started.started_at_ms));
+                let cost = now.cost_usd.to_string();
+                let workflow = near(std::path::Path::new(&started.scope_dir)).display().to_string();
+                columns(name, status_line(status, now.halts), &age, &cost).plain(workflow)
             }
             Err(error) => {
                 let status = Line::new().add(Style::Bad, "✗ unreadable");
@@ -104,10 +118,9 @@ fn table(runs: &[Listed]) -> Vec<Line> {
 
 fn listed_json(Listed { id, run }: &Listed) -> Value {
     match run {
-        Ok((run, status)) => json!({
-            "run": id, "status": status, "workflow": run.scope_dir,
-            "started_at": run.started_at_ms, "agents": run.agents.len(),
-            "total_cost_usd": run.total_cost_usd,
+        Ok(Known { started, now, status }) => json!({
+            "run": id, "status": status, "workflow": started.scope_dir,
+            "started_at": started.started_at_ms, "total_cost_usd": now.cost_usd,
         }),
         Err(error) => json!({ "run": id, "status": "unreadable", "error": error }),
     }
@@ -177,6 +190,7 @@ pub(in crate::cli) fn log(arguments: &Log) -> Result<ExitCode, Failure> {
     let files = state_dir.run(&id);
     let level = if *all { Level::Detail } else { Level::News };
     let mut narrator = Narrator::new(level, Some(files.clone()));
+    let results = Results::of(&files);
     let mut follower = Follower::new(id, files);
     loop {
         let is_alive = follower.is_alive();
@@ -185,7 +199,9 @@ pub(in crate::cli) fn log(arguments: &Log) -> Result<ExitCode, Failure> {
         follower.read(|read| {
             let seen = read.seen;
             if *json {
-                events.extend([&out::escaped(&of_seen(seen).to_string()), "\n"]);
+                let whole = results.restored(seen);
+                let event = of_seen(whole.as_ref().unwrap_or(seen));
+                events.extend([&out::escaped(&event.to_string()), "\n"]);
             } else if let Event::Recorded { record, before, .. } = &seen.event {
                 let at = Line::new().dim(format!("{} ", time::stamp(seen.at_ms)));
                 let told = narrator.tell(record, before.as_deref());

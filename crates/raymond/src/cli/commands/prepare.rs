@@ -114,7 +114,7 @@ impl LoadedProject {
         let is_live = !options.json && !options.quiet;
         let mut observers: Vec<Box<dyn Observer>> = Vec::new();
         if options.json {
-            observers.push(Box::new(JsonLines));
+            observers.push(Box::new(JsonLines::new(files.as_ref())));
         }
         observers.push(if is_live {
             on_terminal(level, files.clone())

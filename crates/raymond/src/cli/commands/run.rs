@@ -7,8 +7,16 @@ use std::{
 };
 
 use raymond_engine::{
-    EngineError, Loaded, RunEnd, clock, events::Observer, interrupts::Interrupts, layout::StateDir,
-    load, lock::RunLock, scope::ScopeSource, user::UserDir, views::closed,
+    EngineError, Loaded, RunEnd, clock,
+    events::Observer,
+    interrupts::Interrupts,
+    layout::StateDir,
+    load,
+    lock::RunLock,
+    results::Results,
+    scope::ScopeSource,
+    user::UserDir,
+    views::closed,
 };
 use raymond_flow::{
     id::RunId,
@@ -284,7 +292,11 @@ fn finish(
     }
     match (&end.run.result, end.run.status) {
         _ if options.json => out::event(&closed(&end.run)),
-        (Some(result), Status::Completed) => drop(out::data(&format!("{result}\n"))?),
+        (Some(result), Status::Completed) => {
+            let text = Results::of(&state_dir.run(id)).text(result);
+            let text = text.map_err(|error| Failure::io("print the result", &error))?;
+            let _ = out::data(&format!("{text}\n"))?;
+        }
         _ => {}
     }
     Ok(ExitCode::from(exit_code(&end.run)))
