@@ -13,6 +13,8 @@ use raymond_flow::{
 };
 use serde_json::json;
 
+use raymond_flow::machine::OnAsk;
+
 use super::*;
 use crate::messages::StoredBundle;
 

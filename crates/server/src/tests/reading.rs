@@ -21,7 +21,7 @@ pub(super) fn talking() -> Desk {
             else touch once; echo '{\"result\":\"no tag\",\"cost_usd\":0.125,\"model\":\"m2\"}'; fi;; esac",
     );
     let end = desk.begin("talk", |started| started.input = Some("the shop".to_owned()));
-    assert_eq!(end.join().unwrap().run.result.as_deref(), Some("said"));
+    assert_eq!(end.join().unwrap().run.result, Some("said".into()));
     desk
 }
 
@@ -342,7 +342,7 @@ fn changes_of_a_worker_in_its_worktree_are_shown_also_when_it_is_gone() {
         let done = git.args(words.split(' ')).current_dir(desk.file("")).status().unwrap();
         assert!(done.success(), "git {words}");
     }
-    assert_eq!(desk.run("r").result.as_deref(), Some("joined"));
+    assert_eq!(desk.run("r").result, Some("joined".into()));
     let run = desk.path("r");
     let step = desk.get(&format!("{run}/steps/main_work1.1")).ok();
     assert_eq!(step["worktree"]["branch"], "raymond/r/main_work1");

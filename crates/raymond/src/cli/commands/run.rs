@@ -7,16 +7,8 @@ use std::{
 };
 
 use raymond_engine::{
-    EngineError, Loaded, RunEnd, clock,
-    events::Observer,
-    interrupts::Interrupts,
-    layout::StateDir,
-    load,
-    lock::RunLock,
-    results::Results,
-    scope::ScopeSource,
-    user::UserDir,
-    views::closed,
+    EngineError, Loaded, RunEnd, clock, events::Observer, interrupts::Interrupts, layout::StateDir,
+    load, lock::RunLock, results::Results, scope::ScopeSource, user::UserDir, views::closed,
 };
 use raymond_flow::{
     id::RunId,
