@@ -60,6 +60,15 @@ impl Payload {
         }
     }
 
+    /// How many bytes the text has at least: as JSON, what is kept elsewhere has more.
+    pub fn bytes_min(&self) -> u64 {
+        let bytes = self.pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => text.len() as u64,
+            Piece::Kept(kept) => kept.bytes,
+        });
+        bytes.fold(0, u64::saturating_add)
+    }
+
     /// Adds text at the end.
     pub fn push_text(&mut self, text: &str) {
         match self.pieces.last_mut() {
@@ -180,6 +189,7 @@ mod tests {
     fn what_is_shown_of_a_kept_text_is_its_beginning() {
         let payload = Payload::from(kept());
         assert_eq!(payload.as_text(), None);
+        assert_eq!(payload.bytes_min(), 100_000);
         assert_eq!(payload.to_string(), "Dear \"r…");
         assert_eq!(payload.beginning(4), "Dear…");
         assert_eq!(Payload::from("a\nb").beginning(9), "a b");

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::LazyLock,
 };
@@ -335,11 +335,13 @@ impl Performer<'_> {
         let outer = outer.iter().filter(|(name, _)| !variables.contains_key(name));
         let mut environment: Vec<_> = outer.cloned().collect();
         for (name, value) in variables {
-            // No variable can hold a NUL byte.
-            let fits = |text: &&str| text.len() <= VARIABLE_BYTES_MAX && !text.contains('\0');
-            if let Some(text) = value.as_text().filter(fits) {
-                environment.push((name, text.to_owned()));
-                continue;
+            match self.short_text(&value)? {
+                Ok(Some(text)) => {
+                    environment.push((name, text));
+                    continue;
+                }
+                Ok(None) => {}
+                Err(failure) => return Ok(Err(failure)),
             }
             // The value does not fit into an environment: the script finds it in a file. In a separate
             // directory, because an agent may have chosen the name: `stdout` or `exit` would be taken for
@@ -386,20 +388,38 @@ impl Performer<'_> {
         Ok(Ok(()))
     }
 
-    /// Writes a value to a file for a step. The step fails if a result in it is damaged.
+    /// The text of a value, if a variable can hold it: none can hold a NUL byte.
+    fn short_text(
+        &self,
+        value: &Payload,
+    ) -> Result<Result<Option<String>, TurnFailure>, EngineError> {
+        if value.bytes_min() > VARIABLE_BYTES_MAX as u64 {
+            return Ok(Ok(None));
+        }
+        let text = step_value(Results::of(&self.means.files).text(value))?;
+        let fits = |text: &String| text.len() <= VARIABLE_BYTES_MAX && !text.contains('\0');
+        Ok(text.map(|text| Some(text).filter(fits)))
+    }
+
+    /// Writes a value to a file for a step.
     fn write_value(
         &self,
         value: &Payload,
         path: &Path,
     ) -> Result<Result<(), TurnFailure>, EngineError> {
-        match Results::of(&self.means.files).write_to(value, path) {
-            Ok(()) => Ok(Ok(())),
-            Err(error) if is_damage(&error) => {
-                let (class, message) = (FailureClass::Misconfigured, error.to_string());
-                Ok(Err(TurnFailure { class, message }))
-            }
-            Err(error) => Err(at_work("prepare a step", error)),
+        step_value(Results::of(&self.means.files).write_to(value, path))
+    }
+}
+
+/// The step fails if a result in a value that it needs is damaged.
+fn step_value<T>(value: io::Result<T>) -> Result<Result<T, TurnFailure>, EngineError> {
+    match value {
+        Ok(value) => Ok(Ok(value)),
+        Err(error) if is_damage(&error) => {
+            let (class, message) = (FailureClass::Misconfigured, error.to_string());
+            Ok(Err(TurnFailure { class, message }))
         }
+        Err(error) => Err(at_work("prepare a step", error)),
     }
 }
 

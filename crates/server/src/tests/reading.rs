@@ -40,13 +40,12 @@ fn server_names_its_projects_and_what_it_allows() {
 
 #[cfg(unix)]
 #[test]
-fn project_that_other_users_can_write_to_has_a_problem() {
+fn project_that_other_users_can_write_to_is_not_shown() {
     use std::os::unix::fs::PermissionsExt as _;
     let desk = Desk::new(SHORT);
     let open = fs::Permissions::from_mode(0o777);
     fs::set_permissions(desk.file(".raymond"), open).unwrap();
-    let problem = desk.get("/api/server").ok()["projects"][0]["problem"].clone();
-    assert!(problem.as_str().is_some_and(|it| it.contains(".raymond")), "{problem}");
+    assert_eq!(desk.get("/api/server").ok()["projects"], json!([]));
 }
 
 #[test]
@@ -82,8 +81,10 @@ fn timeline_has_a_lane_for_each_agent_and_merges_bars_above_their_limit() {
     assert_eq!(names(&lanes["lanes"][0]["bars"], "state"), ["START.md", "LAST.md", "LAST.md"]);
     let merged = desk.get(&format!("{path}/timeline?bars=1")).ok();
     let bars = merged["lanes"][0]["bars"].as_array().unwrap();
-    assert_eq!(bars.len(), 1, "{merged}");
-    assert_eq!((&bars[0]["steps"], &bars[0]["step"]), (&json!(3), &json!("main.1")));
+    // They begin in one stretch of time, or on both sides of where one ends.
+    assert!(bars.len() <= 2, "{merged}");
+    assert_eq!(bars.iter().map(|bar| bar["steps"].as_u64().unwrap()).sum::<u64>(), 3);
+    assert_eq!(bars[0]["step"], "main.1");
     let nothing = desk.get(&format!("{path}/timeline?from=0&to=1")).ok();
     assert_eq!((&nothing["from"], &nothing["to"]), (&json!(0), &json!(1)));
 }

@@ -53,7 +53,7 @@ fn workflow_with_lint_errors_is_not_started_and_the_answer_says_what_to_do() {
     let path = project.file("flow").display().to_string();
     let error = answer.json()["error"].clone();
     assert_eq!(error["message"], format!("{path} has an error, so it was not started"));
-    let hint = error["hint"].as_str().unwrap();
+    let hint = error["hints"][0].as_str().unwrap();
     assert!(hint.starts_with(&format!("fix it, and check again: raymond lint {path}")), "{hint}");
     assert_eq!(server.get("/api/runs").ok()["runs"], json!([]));
 }
