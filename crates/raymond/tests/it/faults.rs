@@ -902,7 +902,7 @@ fn full_disk_while_a_step_is_prepared_pauses_the_run_and_starts_nothing_twice() 
     );
     let script = r#"
         export RAYMOND_AGENT_PROGRAM="bash agent.sh"
-        "$1" start flow --id r --state-dir disk/state 2> err
+        "$1" start flow --no-lint --id r --state-dir disk/state 2> err
         echo "code $?"
         rm disk/filler
         "$1" resume r --state-dir disk/state
