@@ -66,7 +66,7 @@ pub(super) fn command(
     let words = match &left {
         // A turn that has spent its share may even have answered: Claude checks the limit after each reply.
         Some(transcript) if turn.spent_share || transcript.is_left_at(&prompt) => {
-            let lost = transcript.lacks(request.earlier);
+            let lost = transcript.lacks(request.earlier, !turn.spent_share);
             with_messages(request.continuation.to_owned(), lost).into()
         }
         _ => prompt,

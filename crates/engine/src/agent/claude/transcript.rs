@@ -110,29 +110,46 @@ impl SessionFile {
                 "user" if text_of(&record.message["content"]).is_some_and(is_meant) => {
                     is_left = true;
                 }
-                "assistant" if record.message["stop_reason"] == "end_turn" => is_left = false,
+                _ if record.ends_turn() => is_left = false,
                 _ => {}
             }
         });
         read.is_ok() && is_left
     }
 
-    /// Those of these messages that it does not contain: Claude may tell that the model has a message before it has
-    /// written that down.
-    pub(super) fn lacks<'a>(&self, messages: &'a [Message]) -> Vec<&'a Message> {
+    /// Those of these messages that the model does not get when the session is resumed: Claude may tell that the model has a
+    /// message before it has written that down. Of a turn that was killed, it resumes only the prompt, so that what came with
+    /// the result of a tool is lost although it is written down.
+    pub(super) fn lacks<'a>(&self, messages: &'a [Message], was_killed: bool) -> Vec<&'a Message> {
         let mut lacking: Vec<_> = messages.iter().collect();
-        if !lacking.is_empty() {
-            let _ = each_line(&self.path, u64::MAX, |line| {
-                if let Ok(record) = serde_json::from_slice::<TranscriptRecord>(line) {
-                    lacking.retain(|message| !record.has(message));
-                }
-            });
+        let mut unanswered = Vec::new();
+        if lacking.is_empty() {
+            return lacking;
         }
-        lacking
+        let _ = each_line(&self.path, u64::MAX, |line| {
+            let Ok(record) = serde_json::from_slice::<TranscriptRecord>(line) else { return };
+            if record.ends_turn() {
+                unanswered.clear();
+            }
+            let is_lost = was_killed && record.kind == "attachment";
+            lacking.retain(|message| {
+                let has = record.has(message);
+                if has && is_lost {
+                    unanswered.push(*message);
+                }
+                !has
+            });
+        });
+        messages.iter().filter(|one| lacking.contains(one) || unanswered.contains(one)).collect()
     }
 }
 
 impl TranscriptRecord {
+    /// Whether it is the answer of a turn.
+    fn ends_turn(&self) -> bool {
+        self.kind == "assistant" && !self.is_aside && self.message["stop_reason"] == "end_turn"
+    }
+
     /// Whether it hands `message` to the model: by itself, with the result of a tool, or in a prompt.
     fn has(&self, message: &Message) -> bool {
         match self.kind.as_str() {
@@ -255,8 +272,12 @@ mod tests {
         ];
         fs::write(&path, lines.join("\n")).unwrap();
         let file = SessionFile { path: path.clone() };
-        assert_eq!(file.lacks(&messages), [&messages[0]]);
+        assert_eq!(file.lacks(&messages, false), [&messages[0]]);
+        assert_eq!(file.lacks(&messages, true), [&messages[0], &messages[1]]);
+        let answer = r#"{"type":"assistant","message":{"content":[],"stop_reason":"end_turn"}}"#;
+        fs::write(&path, [&lines[..], &[answer.to_owned()]].concat().join("\n")).unwrap();
+        assert_eq!(file.lacks(&messages, true), [&messages[0]], "that turn was not killed");
         fs::write(&path, r#"{"type":"user","uuid":"u1","message":{"content":"x"}}"#).unwrap();
-        assert_eq!(file.lacks(&messages), [&messages[1], &messages[2]]);
+        assert_eq!(file.lacks(&messages, true), [&messages[1], &messages[2]]);
     }
 }

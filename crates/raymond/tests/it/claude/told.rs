@@ -157,3 +157,34 @@ fn message_that_no_turn_can_read_any_more_is_warned_of() {
     let late = desk.command(&["tell", "r", MESSAGE]).output().unwrap();
     assert_eq!(late.status.code(), Some(2));
 }
+
+#[test]
+fn message_that_only_the_transcript_of_a_killed_turn_has_is_told_again() {
+    let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
+    desk.api.answer_with(|request| {
+        Some(match (request.tool_results().len(), count(request)) {
+            (0, 0) => Reply::tool("Bash", json!({ "command": SLOW })),
+            _ if request.last_user_text().contains("interrupted") => {
+                Reply::text(format!("<result>told {} times</result>", count(request)))
+            }
+            _ => Reply::hang(),
+        })
+    });
+    let child = desk.spawn_start(&[FREE]);
+    desk.wait_for_file("waits");
+    tell_turn(&desk, &[MESSAGE]);
+    desk.project.write("go", "");
+    wait_until("the transcript has it", PATIENCE, || transcripts(&desk).contains("source_uuid"));
+    kill(desk.claude(), libc::SIGKILL);
+    finish(child).completed("told 1 times");
+    assert_eq!((desk.records("told").len(), desk.records("heard").len()), (1, 1));
+}
+
+/// Everything that Claude has written about its sessions.
+fn transcripts(desk: &Desk) -> String {
+    let projects = desk.project.file("home/.claude/projects");
+    let files =
+        |folder: &std::path::Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let sessions = files(&projects).flat_map(|project| files(&project.path()).collect::<Vec<_>>());
+    sessions.filter_map(|session| std::fs::read_to_string(session.path()).ok()).collect()
+}
