@@ -25,6 +25,7 @@ use crate::{
     journal::{Journal, JournalEntry, JournalError, Trimmed},
     layout::{RunFiles, StateDir},
     lock::RunLock,
+    mirror,
     results::Results,
     room::Room,
     state_file::StateFileWriter,
@@ -254,7 +255,10 @@ fn read(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>),
     let replay_error = |source| EngineError::Replay { id: id.clone(), source };
     let opened = Journal::open(&files.journal)?;
     let opened = opened.ok_or_else(|| replay_error(ReplayError::Empty))?;
-    if let Some((original, state_dir)) = original(&opened.entries, &files.journal) {
+    // The mirror of a run of a cluster is a copy, may be one of many, and is never resumed here.
+    if mirror::origin(files).is_none()
+        && let Some((original, state_dir)) = original(&opened.entries, &files.journal)
+    {
         return Err(EngineError::Copied { id: id.clone(), original, state_dir });
     }
     let records = opened.entries.into_iter().flat_map(|entry| entry.records);

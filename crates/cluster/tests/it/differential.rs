@@ -264,7 +264,8 @@ fn workflows_give_the_same_result_locally_and_on_three_workers() {
             fs::create_dir_all(&place).unwrap();
             place
         };
-        let mut local = cluster.local(&["start", &format!("../{here}"), "--id", &here]);
+        let mut local =
+            cluster.local(&["start", &format!("../{here}"), "--no-lint", "--id", &here]);
         let local = local.args(&common).current_dir(run(&here)).arg("-q").output().unwrap();
         let mut far = cluster.cluster(&["start", &format!("../{there}"), "--id", &there]);
         let far = far.args(&common).current_dir(run(&there)).output().unwrap();
