@@ -13,10 +13,10 @@ use std::{
 };
 
 use raymond_engine::{
-    host::Mapping,
-    layout::StateDir,
-    mirror::{pack_step, unpack_folder},
-    private,
+    exec::host::Mapping,
+    run::mirror::{pack_step, unpack_folder},
+    store::layout::StateDir,
+    trust::private,
     worktree::work_for,
 };
 use raymond_flow::{

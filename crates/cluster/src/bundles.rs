@@ -9,8 +9,8 @@ use std::{
 };
 
 use raymond_engine::{
-    private,
-    scope::{ScopeError, WorkflowFiles},
+    store::scope::{ScopeError, WorkflowFiles},
+    trust::private,
 };
 
 use crate::store::{Store, StoreError};

@@ -9,7 +9,7 @@ use std::{
 };
 
 use raymond_engine::{
-    host::Mapping,
+    exec::host::Mapping,
     worktree::{
         GitError, is_disk_full,
         moving::{self, Checkouts, Delivered, MovingError},
@@ -206,7 +206,7 @@ impl Places {
     /// A file with an object of the store.
     async fn fetched(&self, hash: &str) -> Result<tempfile::NamedTempFile, CheckoutError> {
         let bytes = self.store.get(hash).await?;
-        let written = raymond_engine::private::create_dir_all(&self.folder).and_then(|()| {
+        let written = raymond_engine::trust::private::create_dir_all(&self.folder).and_then(|()| {
             let file = tempfile::NamedTempFile::new_in(&self.folder)?;
             fs::write(file.path(), bytes)?;
             Ok(file)

@@ -9,7 +9,7 @@ use chacha20poly1305::{
     KeyInit as _, XChaCha20Poly1305, XNonce,
     aead::{Aead as _, Generate as _},
 };
-use raymond_engine::regular;
+use raymond_engine::trust::regular;
 
 use crate::store::hash;
 

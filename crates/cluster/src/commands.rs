@@ -13,7 +13,9 @@ use std::{
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use raymond_engine::{
-    door::LimitChange, host::lines::Plan, layout::StateDir, mirror::Origin, programs,
+    exec::{host::lines::Plan, programs},
+    run::{door::LimitChange, mirror::Origin},
+    store::layout::StateDir,
     worktree::moving::Delivered,
 };
 use raymond_flow::{
@@ -540,7 +542,7 @@ impl User {
             files: None,
             by: env::var("USER").unwrap_or_default(),
             how: "command".to_owned(),
-            at_ms: raymond_engine::clock::now_ms(),
+            at_ms: raymond_engine::sys::clock::now_ms(),
             attachments: Vec::new(),
         };
         self.tell(id, Input::Answered { id: ask, response: Box::new(response) }, false).await

@@ -10,12 +10,11 @@ use std::{
 };
 
 use raymond_engine::{
-    host::{
+    exec::host::{
         Mapping, SessionPlace,
         lines::{HostedLine, OrderLine, ReportLine},
     },
-    layout::StateDir,
-    prune,
+    store::{layout::StateDir, prune},
 };
 use raymond_flow::{
     history::InputMessage,
@@ -377,7 +376,7 @@ mod tests {
         time::SystemTime,
     };
 
-    use raymond_engine::lock::RunLock;
+    use raymond_engine::store::lock::RunLock;
 
     use super::*;
     use crate::store::Store;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use raymond_engine::scope::WorkflowFiles;
+use raymond_engine::store::scope::WorkflowFiles;
 use raymond_flow::source::{Platform, StateFile};
 use temporalio_client::{
     Client, NamespacedClient as _, grpc::WorkflowService as _, tonic::Request,

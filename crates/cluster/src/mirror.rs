@@ -8,11 +8,15 @@ use std::{cell::Cell, path::Path, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _, stream};
 use raymond_engine::{
-    events::{Event, Observer, Seen},
-    journal::JournalEntry,
-    layout::{RunFiles, StateDir},
-    mirror::{Mirror, Origin, Wishes, pack_folder, unpack_step},
-    user::UserDir,
+    run::{
+        events::{Event, Observer, Seen},
+        mirror::{Mirror, Origin, Wishes, pack_folder, unpack_step},
+    },
+    store::{
+        journal::JournalEntry,
+        layout::{RunFiles, StateDir},
+        user::UserDir,
+    },
 };
 use raymond_flow::{
     id::RunId,

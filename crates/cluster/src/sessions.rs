@@ -9,7 +9,10 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use raymond_engine::{host::SessionPlace, private, regular};
+use raymond_engine::{
+    exec::host::SessionPlace,
+    trust::{private, regular},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::store::{Store, StoreError, hash};

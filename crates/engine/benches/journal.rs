@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use divan::Bencher;
-use raymond_engine::journal::Journal;
+use raymond_engine::store::journal::Journal;
 use raymond_flow::{
     id::{AgentId, RunId, SessionId, StateName, StepId},
     machine::{

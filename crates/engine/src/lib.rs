@@ -9,63 +9,26 @@
 //! No effect is performed before the records that ask for it are durable. Everything that the
 //! loop waits for arrives in one inbox; child processes belong to the [`keeper`], not to this
 //! process, so there is no asynchronous runtime here. This crate never prints: progress is reported
-//! to an [`Observer`](events::Observer).
+//! to an [`Observer`](run::events::Observer).
 //!
-//! Suggested reading order: `run_loop`, `ledger`, `perform`, `steps`, `keeper`, `step`, `journal`, `open`.
+//! Suggested reading order: `run::run_loop`, `run::ledger`, `exec::perform`, `exec::steps`, `keeper`, `exec::step`, `store::journal`, `run::open`.
 
 pub mod agent;
-pub mod answers;
 pub mod asks;
-pub mod clock;
-pub mod debug;
-pub mod door;
-mod error;
-pub mod events;
-pub mod follower;
-pub mod handshake;
-pub mod host;
-mod inbox;
-pub mod interrupts;
-pub mod journal;
+pub mod exec;
 pub mod keeper;
-pub mod layout;
-mod ledger;
-pub mod lock;
-pub mod marks;
-pub mod mirror;
-mod open;
-pub mod overview;
-mod perform;
-pub mod private;
-pub mod processes;
-pub mod programs;
-pub mod prune;
-pub mod regular;
-pub mod results;
-mod retention;
-pub mod rewind;
-mod room;
-mod run_loop;
-pub mod scope;
-pub mod seal;
-mod state_file;
-mod step;
-mod steps;
-mod sys;
-mod tails;
+pub mod observe;
+pub mod run;
+pub mod store;
+pub mod sys;
 #[cfg(test)]
 mod testing;
-mod timers;
-pub mod transcript;
 pub mod trust;
-mod usage_limit;
-pub mod user;
-pub mod views;
-mod warm;
-pub mod watch;
 pub mod worktree;
 
-pub use error::EngineError;
-pub use open::{Engine, Loaded, RunEnd, load};
-pub use steps::Runner;
-pub use usage_limit::wait as usage_limit_wait;
+pub use exec::steps::Runner;
+pub use run::{
+    error::EngineError,
+    open::{Engine, Loaded, RunEnd, load},
+    usage_limit::wait as usage_limit_wait,
+};

@@ -17,8 +17,8 @@ use std::{
 
 use raymond_engine::{
     asks::{self, AnswerError, PublishedQuestion, Reply},
-    events::{Event, Observer, Seen},
-    layout::StateDir,
+    run::events::{Event, Observer, Seen},
+    store::layout::StateDir,
 };
 use raymond_flow::{
     id::{AskId, RunId},

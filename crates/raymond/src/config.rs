@@ -13,7 +13,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_engine::{layout::StateDir, private, regular, trust, user::UserDir};
+use raymond_engine::{
+    store::{layout::StateDir, user::UserDir},
+    trust,
+    trust::{private, regular},
+};
 use raymond_flow::{money::Usd, source::Timeout, text::looks_like_an_option};
 use toml::de::{DeTable, DeValue};
 

@@ -3,13 +3,14 @@
 use std::{env, error::Error, fs, io, path::Path, process::ExitCode};
 
 use raymond_engine::{
-    EngineError, Loaded,
-    journal::JournalError,
-    layout::StateDir,
-    load,
-    lock::LockError,
-    mirror::Origin,
-    scope::{ArchiveError, PackError, ScopeError, ScopeSource, is_packed, is_yaml},
+    EngineError, Loaded, load,
+    run::mirror::Origin,
+    store::{
+        journal::JournalError,
+        layout::StateDir,
+        lock::LockError,
+        scope::{ArchiveError, PackError, ScopeError, ScopeSource, is_packed, is_yaml},
+    },
     trust::{TRUST_VARIABLE, TrustError},
 };
 use raymond_flow::{

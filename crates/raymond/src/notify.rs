@@ -13,8 +13,8 @@ use std::{
 
 use raymond_engine::{
     asks::PublishedQuestion,
-    events::{Event, Observer, Seen},
-    processes::Tree,
+    exec::processes::Tree,
+    run::events::{Event, Observer, Seen},
 };
 use raymond_flow::{
     machine::{Record, Status},

@@ -8,7 +8,10 @@ use axum::{
     middleware,
     routing::{MethodRouter, get, post},
 };
-use raymond_engine::{clock, layout::StateDir, user::UserDir};
+use raymond_engine::{
+    store::{layout::StateDir, user::UserDir},
+    sys::clock,
+};
 use raymond_flow::money::Usd;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;

@@ -14,7 +14,7 @@ use axum::{
 };
 use raymond_engine::{
     asks::{self, AnswerError, GivenAnswer, PublishedQuestion, ShownFile},
-    views,
+    observe::views,
 };
 use raymond_flow::id::{AskId, RunId};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use raymond_engine::{overview::Overview, scope::WorkflowFiles};
+use raymond_engine::{observe::overview::Overview, store::scope::WorkflowFiles};
 use raymond_flow::{
     diagram::{Diagram, Trace},
     graph::Graph,

@@ -39,7 +39,10 @@ mod worktrees;
 
 use std::{net::IpAddr, path::PathBuf, sync::Arc};
 
-use raymond_engine::{agent::Agents, layout::StateDir, user::UserDir};
+use raymond_engine::{
+    agent::Agents,
+    store::{layout::StateDir, user::UserDir},
+};
 use raymond_flow::{machine::Run, money::Usd};
 
 pub use listen::{Bound, ServeError};

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use raymond_engine::user;
+use raymond_engine::store::user;
 use serde_json::json;
 use thiserror::Error;
 use tokio::sync::Semaphore;

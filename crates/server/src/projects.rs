@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use raymond_engine::{layout::StateDir, user};
+use raymond_engine::store::{layout::StateDir, user};
 use raymond_flow::id::{AgentId, RunId, StepId};
 use serde_json::{Value, json};
 

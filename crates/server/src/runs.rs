@@ -5,10 +5,12 @@ use std::{ops::ControlFlow, sync::Arc};
 use axum::{Json, extract::State};
 use raymond_engine::{
     EngineError,
-    follower::{Follower, Read},
-    journal::Journal,
-    overview::Overview,
-    views::{self, of_seen},
+    observe::{
+        follower::{Follower, Read},
+        overview::Overview,
+        views::{self, of_seen},
+    },
+    store::journal::Journal,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -128,7 +130,7 @@ pub(crate) async fn timeline(
         let overview = &run.overview;
         let begin = overview.run().map_or(0, |run| run.started_at_ms);
         let is_live = run.live.owner.is_some();
-        let now = raymond_engine::clock::now_ms();
+        let now = raymond_engine::sys::clock::now_ms();
         let end = overview.last_at.filter(|_| !is_live).unwrap_or(now);
         let (from, to) = (span.from.unwrap_or(begin), span.to.unwrap_or(end));
         let bars = span.bars.unwrap_or(BARS).clamp(1, BARS_MAX);

@@ -14,11 +14,12 @@ use std::{
 use jiff::Zoned;
 use raymond_engine::{
     agent::{Activity, Agents},
-    layout::RunFiles,
-    lock::RunLock,
-    overview::Overview,
-    views::{self, Group, LiveFacts},
-    watch::Watch,
+    observe::{
+        overview::Overview,
+        views::{self, Group, LiveFacts},
+        watch::Watch,
+    },
+    store::{layout::RunFiles, lock::RunLock},
 };
 use raymond_flow::{
     id::{RunId, StepId},

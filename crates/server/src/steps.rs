@@ -8,10 +8,12 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use raymond_engine::{
-    events::Event,
-    overview::{Overview, StepFacts},
-    transcript::StepFile,
-    views,
+    observe::{
+        overview::{Overview, StepFacts},
+        transcript::StepFile,
+        views,
+    },
+    run::events::Event,
 };
 use raymond_flow::{
     id::StepId,
@@ -142,7 +144,7 @@ pub(crate) async fn one(run: NamedRun) -> ApiResult<Json<Value>> {
 fn events_about(overview: &Overview, facts: &StepFacts) -> ApiResult<Vec<Value>> {
     let agent = &facts.id.agent;
     let number = std::cell::Cell::new(0);
-    let is_about = |read: &raymond_engine::follower::Read<'_>| {
+    let is_about = |read: &raymond_engine::observe::follower::Read<'_>| {
         let Event::Recorded { record, .. } = &read.seen.event else { return false };
         if let Record::Intended { agent: whose, step } = record
             && whose == agent

@@ -23,8 +23,10 @@ use axum::{
 use futures_core::Stream;
 use raymond_engine::{
     agent::Activity,
-    overview::Overview,
-    views::{self, LiveFacts},
+    observe::{
+        overview::Overview,
+        views::{self, LiveFacts},
+    },
 };
 use raymond_flow::id::AgentId;
 use serde::Deserialize;

@@ -9,7 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use raymond_engine::{private, regular, user};
+use raymond_engine::{
+    store::user,
+    trust::{private, regular},
+};
 
 /// The file of the token in the user's state directory.
 pub(crate) const FILE: &str = "serve.token";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use raymond_engine::{
     agent::{Entry, cut},
-    transcript::{Transcript, cost},
+    observe::transcript::{Transcript, cost},
 };
 use raymond_flow::{machine::Spent, tag};
 use serde::Deserialize;

@@ -4,7 +4,7 @@
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{Json, extract::Request, http::header};
-use raymond_engine::{private, user::UserDir};
+use raymond_engine::{store::user::UserDir, trust::private};
 use serde_json::{Value, json};
 
 use crate::{

@@ -8,7 +8,7 @@ use std::{
 };
 
 use axum::{Json, extract};
-use raymond_engine::{
+use raymond_engine::store::{
     scope::{ScopeSource, is_packed},
     user,
 };

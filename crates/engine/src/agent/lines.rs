@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize as _, Deserializer, de::DeserializeOwned};
 
-use crate::regular;
+use crate::trust::regular;
 
 /// A longer line is read in parts, none of which is valid JSON: no answer is that long.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;

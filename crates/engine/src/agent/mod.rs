@@ -9,8 +9,10 @@ mod allowance;
 mod checkup;
 mod claude;
 mod codex;
+pub mod handshake;
 mod limit;
 mod lines;
+pub mod marks;
 mod native;
 mod pi;
 mod program;
@@ -18,6 +20,7 @@ mod scripted;
 mod transcript;
 #[cfg(test)]
 mod variants;
+pub(crate) mod warm;
 mod wording;
 
 use std::{
@@ -34,9 +37,9 @@ use raymond_flow::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::marks::TurnMarks;
+use crate::agent::marks::TurnMarks;
 
-pub use crate::step::LiveMessage;
+pub use crate::exec::step::LiveMessage;
 pub use acp::{AcpAgent, AcpConfig, AcpTurn};
 pub use checkup::{Checkup, CheckupAnswer, Diagnosis, Versions};
 pub use claude::{ClaudeAgent, ClaudeConfig};
@@ -123,7 +126,7 @@ pub trait CodingAgent {
         None
     }
 
-    /// The same coding agent in the directory `home`, with the model at `url`, so that a [handshake](crate::handshake) uses
+    /// The same coding agent in the directory `home`, with the model at `url`, so that a [handshake](crate::agent::handshake) uses
     /// no file and no account of the user's. `None` if it cannot be pointed there.
     fn apart(&self, _home: &Path, _url: &str) -> Option<Apart> {
         None

@@ -9,7 +9,7 @@ use raymond_flow::{money::Usd, text::excerpt};
 use serde::Deserialize;
 
 use super::{CodingAgent, Prices, account, codex, pi};
-use crate::{programs, regular};
+use crate::{exec::programs, trust::regular};
 
 /// How far above a program its package is looked for: a native one is some directories below.
 const FOLDERS_MAX: usize = 8;

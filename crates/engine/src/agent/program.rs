@@ -388,7 +388,9 @@ fn since(total: Usd, before: Option<&str>) -> Usd {
 /// The session that was reported before the answer, if any.
 fn early_session(path: &Path, bytes: u64) -> io::Result<Option<SessionId>> {
     let mut start = Vec::new();
-    crate::regular::open_linked(path)?.take(bytes.min(FIRST_BYTES_MAX)).read_to_end(&mut start)?;
+    crate::trust::regular::open_linked(path)?
+        .take(bytes.min(FIRST_BYTES_MAX))
+        .read_to_end(&mut start)?;
     let text = String::from_utf8_lossy(&start);
     let mut lines = text.lines().filter_map(|line| serde_json::from_str::<SessionLine>(line).ok());
     Ok(lines.next().and_then(|line| SessionId::reported(&line.session).ok()))
@@ -416,7 +418,7 @@ fn class(name: Option<&str>, resets_at: Option<u64>, retry_after: Option<u64>) -
 
 /// The last line that is not empty. Output before it is not read.
 fn last_line(path: &Path, bytes: u64) -> io::Result<String> {
-    let mut file = crate::regular::open_linked(path)?;
+    let mut file = crate::trust::regular::open_linked(path)?;
     let length = file.metadata()?.len().min(bytes);
     let start = length.saturating_sub(LAST_LINE_BYTES_MAX);
     file.seek(SeekFrom::Start(start))?;

@@ -4,7 +4,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use raymond_flow::machine::FailureClass;
 
 use super::limit::{self, ToldLimit};
-use crate::clock;
+use crate::sys::clock;
 
 /// Words in a message, in lower case, and what they mean. The first match counts.
 const WORDINGS: &[(&str, Words)] = &[

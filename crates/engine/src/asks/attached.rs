@@ -8,7 +8,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use crate::{private, regular, seal::hex};
+use crate::trust::{private, regular, seal::hex};
 
 /// The largest file that is shown or handed over. It is copied while the run waits.
 pub(crate) const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;

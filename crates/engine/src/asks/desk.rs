@@ -12,7 +12,7 @@ use super::{
     CANCELLED, PublishedQuestion, Reply, UNREADABLE,
     folder::{AskFolder, GiveOutcome, GivenAnswer},
 };
-use crate::clock;
+use crate::sys::clock;
 
 /// The longest wait for a deadline before the clock is read again: the user may have set it, and a timer does
 /// not advance while the machine sleeps.

@@ -17,7 +17,12 @@ use super::{
     AnswerError, Reply, UNREADABLE,
     attached::{self, copy_name},
 };
-use crate::{clock, private, regular, seal, step::step_name, sys};
+use crate::{
+    exec::step::step_name,
+    sys,
+    sys::clock,
+    trust::{private, regular, seal},
+};
 
 const QUESTION: &str = "question";
 const ANSWER: &str = "answer";

@@ -35,7 +35,11 @@ use std::{
 use raymond_flow::id::{AskId, RunId};
 use thiserror::Error;
 
-use crate::{door, layout::StateDir, lock::RunLock, trust::TrustError};
+use crate::{
+    run::door,
+    store::{layout::StateDir, lock::RunLock},
+    trust::TrustError,
+};
 
 pub(crate) use attached::check as check_attachment;
 pub use desk::Answerer;

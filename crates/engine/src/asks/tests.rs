@@ -14,9 +14,9 @@ use super::{
 };
 use crate::{
     RunEnd,
-    events::Event,
-    layout::StateDir,
-    steps::memory::Fate,
+    exec::steps::memory::Fate,
+    run::events::Event,
+    store::layout::StateDir,
     testing::{RESULT, Stage, id},
 };
 
@@ -248,7 +248,7 @@ fn deadline_that_passes_while_nothing_runs_takes_effect_when_the_run_is_opened()
     stage.started.settings.on_ask = OnAsk::Pause;
     stage.start();
     let shown = question(&stage.state_dir(), &id(), &first()).unwrap().unwrap().0;
-    while crate::clock::now_ms() <= shown.deadline_ms.unwrap() {
+    while crate::sys::clock::now_ms() <= shown.deadline_ms.unwrap() {
         thread::sleep(std::time::Duration::from_millis(20));
     }
     assert_eq!(stage.resume().run.status, Status::Completed);

@@ -23,9 +23,9 @@ use super::{
     protocol::{ANSWER, KEEPER_SOCKET, Request, STEPS_SOCKET},
 };
 use crate::{
-    inbox::socket_path,
-    private,
+    run::inbox::socket_path,
     sys::{self, Pid},
+    trust::private,
 };
 
 /// The most connections to reapers of scripts that are kept open. They save consecutive scripts a new

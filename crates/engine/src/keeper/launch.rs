@@ -5,9 +5,9 @@ use std::{fs::File, io, path::PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    marks::TurnMarks,
-    private,
-    step::{Claim, HowEnded},
+    agent::marks::TurnMarks,
+    exec::step::{Claim, HowEnded},
+    trust::private,
 };
 
 /// The wait before a retry of something that failed for lack of memory, processes or descriptors.

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::step::HowEnded;
+use crate::exec::step::HowEnded;
 
 /// How long a child may take to end after it was asked to.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);

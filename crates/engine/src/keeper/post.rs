@@ -12,7 +12,7 @@ use std::{
 
 use super::{launch::StepLaunch, processes::Census, reaper};
 use crate::{
-    inbox::Notifier,
+    run::inbox::Notifier,
     sys::{self, Signals},
 };
 

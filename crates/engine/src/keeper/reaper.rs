@@ -16,9 +16,9 @@ use super::{
     session::{ChildInput, FollowedChild, SessionLocks, Words},
 };
 use crate::{
-    private,
-    step::{Claim, ExitRecord, HowEnded, OUTPUT_IS_AT},
+    exec::step::{Claim, ExitRecord, HowEnded, OUTPUT_IS_AT},
     sys::{self, ChildExit, Pid, Program, Waited},
+    trust::private,
 };
 
 /// How long processes that outlived their step may take to end after SIGTERM.

@@ -19,9 +19,9 @@ use super::{
     protocol::{ANSWER, KEEPER_LOCK, KEEPER_SOCKET, Request, STEPS_SOCKET},
 };
 use crate::{
-    inbox::{Notifier, REAPER_GONE},
-    private,
+    run::inbox::{Notifier, REAPER_GONE},
     sys::{self, ForkSide, Pid, Signals, Waited},
+    trust::private,
 };
 
 /// How long a keeper without an orchestrator and without steps waits for another orchestrator.

@@ -11,10 +11,10 @@ use std::{
 
 use super::launch::SessionFiles;
 use crate::{
-    marks::{Progress, TurnMarks},
-    private,
-    step::messages,
+    agent::marks::{Progress, TurnMarks},
+    exec::step::messages,
     sys::{Signals, Watch},
+    trust::private,
 };
 
 /// How often to try again to lock a session that another process uses.

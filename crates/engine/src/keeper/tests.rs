@@ -21,15 +21,19 @@ use tempfile::TempDir;
 use super::{LaunchKind, StepLaunch, protocol};
 use crate::{
     Runner,
-    inbox::{Inbox, Message},
-    layout::{RunFiles, StateDir},
-    marks::{Mark, TurnMarks},
-    private,
-    step::{ExitRecord, HowEnded, StepFolder, StepState},
-    steps::Steps,
+    agent::{
+        marks::{Mark, TurnMarks},
+        warm,
+    },
+    exec::{
+        step::{ExitRecord, HowEnded, StepFolder, StepState},
+        steps::Steps,
+    },
+    run::inbox::{Inbox, Message},
+    store::layout::{RunFiles, StateDir},
     sys, testing,
     testing::step_id,
-    warm,
+    trust::private,
 };
 
 /// Longer than anything here takes on a busy machine.

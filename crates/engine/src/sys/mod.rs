@@ -4,6 +4,7 @@
 //! `program` have those that only the keeper needs, `portable` their replacements on other systems, and
 //! `job` the process trees of Windows.
 
+pub mod clock;
 #[cfg(windows)]
 mod job;
 #[cfg(not(portable))]

@@ -13,9 +13,11 @@ use tempfile::TempDir;
 
 use super::{id, started, turn};
 use crate::{
-    journal::Journal,
-    layout::{RunFiles, StateDir},
-    overview::Overview,
+    observe::overview::Overview,
+    store::{
+        journal::Journal,
+        layout::{RunFiles, StateDir},
+    },
 };
 
 /// The journal, which grows while others read it.

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{private, sys};
+use crate::{sys, trust::private};
 
 /// How long a git process that a killed orchestrator left behind is waited for.
 const PATIENCE: Duration = Duration::from_mins(2);

@@ -8,7 +8,7 @@ use raymond_flow::{
 };
 
 use super::{GitError, RunWorktrees, save::save};
-use crate::layout::StateDir;
+use crate::store::layout::StateDir;
 
 /// Makes or saves the worktree of `agent`, as `run` wants it; `None` if it wants neither. The worktree is in the
 /// repository's own state directory, as that of a local run is.

@@ -11,7 +11,7 @@ use std::{
 
 use thiserror::Error;
 
-use crate::{processes::Tree, programs};
+use crate::exec::{processes::Tree, programs};
 
 /// How long a question may take: one that looks at all files of a large checkout with a cold cache.
 const QUERY_PATIENCE: Duration = Duration::from_mins(1);

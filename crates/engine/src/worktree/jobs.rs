@@ -21,7 +21,7 @@ use super::{
     room::{Disks, NoRoom, disks_of},
     save::save,
 };
-use crate::inbox::{Message, Outbox};
+use crate::run::inbox::{Message, Outbox};
 
 /// How many git commands work at once. Several that add worktrees to one repository at the same time get into each other's way.
 const THREADS_MAX: usize = 1;

@@ -18,7 +18,7 @@ use super::{
     remove::forget,
     save::unlock_branch,
 };
-use crate::{layout::RunFiles, private, sys};
+use crate::{store::layout::RunFiles, sys, trust::private};
 
 /// Where the worktrees of one run are.
 #[derive(Clone, Debug)]

@@ -28,7 +28,7 @@ use super::{
     git::{Git, GitError},
     save::commit_all,
 };
-use crate::private;
+use crate::trust::private;
 
 /// The name of the repository at the start of the run. No agent has a dot in its name.
 const BASE: &str = "base.git";

@@ -11,7 +11,7 @@ use std::{
 use raymond_flow::machine::Worktree;
 
 use super::git::GitError;
-use crate::regular;
+use crate::trust::regular;
 
 /// More than a path.
 const LINK_BYTES_MAX: u64 = 64 * 1024;

@@ -14,7 +14,7 @@ use raymond_flow::{
 };
 
 use super::{save::save, *};
-use crate::layout::StateDir;
+use crate::store::layout::StateDir;
 
 /// A repository with one commit, and the worktrees of a run `r`.
 struct Repository {

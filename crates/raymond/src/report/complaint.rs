@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_engine::{layout::RunFiles, regular};
+use raymond_engine::{store::layout::RunFiles, trust::regular};
 use raymond_flow::id::StepId;
 
 use crate::line::Line;

@@ -1,10 +1,9 @@
 //! `--json`: one event a line, for programs.
 
 use raymond_engine::{
-    events::{Observer, Seen},
-    layout::RunFiles,
-    results::Results,
-    views,
+    observe::views,
+    run::events::{Observer, Seen},
+    store::{layout::RunFiles, results::Results},
 };
 
 use crate::out;

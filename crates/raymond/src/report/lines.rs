@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use raymond_engine::{
-    events::{Event, Observer, Seen},
-    layout::RunFiles,
+    run::events::{Event, Observer, Seen},
+    store::layout::RunFiles,
 };
 use raymond_flow::machine::{Record, Run};
 

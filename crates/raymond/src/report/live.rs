@@ -7,9 +7,9 @@ use std::{
 };
 
 use raymond_engine::{
-    clock,
-    events::{Event, Observer, Seen},
-    layout::RunFiles,
+    run::events::{Event, Observer, Seen},
+    store::layout::RunFiles,
+    sys::clock,
 };
 use raymond_flow::{
     id::AgentId,

@@ -28,7 +28,7 @@ pub(crate) use next::Next;
 pub(crate) use status::{StatusReport, status_line};
 pub(crate) use summary::{Gatherer, Summary, advice};
 
-use raymond_engine::{events::Observer, layout::RunFiles};
+use raymond_engine::{run::events::Observer, store::layout::RunFiles};
 
 use crate::out;
 

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use raymond_engine::{events::Before, layout::RunFiles};
+use raymond_engine::{run::events::Before, store::layout::RunFiles};
 use raymond_flow::{
     id::{AgentId, StepId},
     machine::{Halt, Record, Run, Spent},

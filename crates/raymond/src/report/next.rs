@@ -86,7 +86,7 @@ impl Next {
                 resume,
             ),
             (Status::Paused, Some(Halt::UsageLimit { resets_at: Some(at) })) => {
-                let at = raymond_engine::views::clock_time(*at);
+                let at = raymond_engine::observe::views::clock_time(*at);
                 return Some((format!("Resume it after {at}:"), vec![resume]));
             }
             (Status::Paused, _) => ("Resume it:", resume),

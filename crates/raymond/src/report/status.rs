@@ -5,10 +5,11 @@ use std::{collections::BTreeMap, time::Duration};
 use raymond_engine::{
     Loaded,
     agent::Activity,
-    journal::JournalEntry,
-    layout::RunFiles,
-    overview::Overview,
-    views::{self, LiveFacts},
+    observe::{
+        overview::Overview,
+        views::{self, LiveFacts},
+    },
+    store::{journal::JournalEntry, layout::RunFiles},
 };
 use raymond_flow::{
     id::{AgentId, StepId},

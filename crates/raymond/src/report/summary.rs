@@ -3,8 +3,8 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use raymond_engine::{
-    events::{Event, Observer, Seen},
-    journal::JournalEntry,
+    run::events::{Event, Observer, Seen},
+    store::journal::JournalEntry,
 };
 use raymond_flow::{
     id::AgentId,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use raymond_engine::events::Before;
-pub(crate) use raymond_engine::views::{of_activity, of_halt, wait};
+pub(crate) use raymond_engine::observe::views::{of_activity, of_halt, wait};
+use raymond_engine::run::events::Before;
 use raymond_flow::{
     id::{AgentId, StateName},
     machine::{

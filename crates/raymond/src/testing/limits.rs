@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use raymond_engine::interrupts::Interrupts;
+use raymond_engine::run::interrupts::Interrupts;
 
 /// The time limit of a case that sets none: enough for a slow build, but not a night in CI.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);

@@ -5,7 +5,7 @@ use std::{
     fmt::Write as _,
 };
 
-use raymond_engine::{Loaded, journal::JournalEntry};
+use raymond_engine::{Loaded, store::journal::JournalEntry};
 use raymond_flow::{
     id::StepId,
     machine::{Action, FailureClass, Record, Response, Spent, TIMEOUT, Turn},

@@ -6,11 +6,12 @@ use raymond_engine::{
     Engine, RunEnd, Runner,
     agent::{Agents, Given, ScriptedAgent},
     asks::PublishedQuestion,
-    clock,
-    events::{Event, Observer, Seen},
-    interrupts::Interrupts,
-    layout::StateDir,
-    scope::ScopeSource,
+    run::{
+        events::{Event, Observer, Seen},
+        interrupts::Interrupts,
+    },
+    store::{layout::StateDir, scope::ScopeSource},
+    sys::clock,
 };
 use raymond_flow::{
     id::RunId,

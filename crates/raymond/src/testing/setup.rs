@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use raymond_engine::processes::{Mark, Tree};
+use raymond_engine::exec::processes::{Mark, Tree};
 use raymond_flow::source::Platform;
 use tempfile::TempPath;
 

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_engine::regular;
+use raymond_engine::trust::regular;
 use raymond_flow::machine::Status;
 
 use super::{BYTES_MAX, Case, Rehearsal};

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use raymond_engine::lock::RunLock;
+use raymond_engine::store::lock::RunLock;
 
 use crate::{
     env::{Project, Ran, kill, wait_until},

@@ -1,4 +1,4 @@
-//! `--debug` from the command line. What its files say is tested in `crates/engine/src/debug/tests.rs`.
+//! `--debug` from the command line. What its files say is tested in `crates/engine/src/observe/debug/tests.rs`.
 
 use std::fs;
 

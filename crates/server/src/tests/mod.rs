@@ -30,12 +30,14 @@ use futures_core::Stream as _;
 use raymond_engine::{
     Engine, RunEnd, Runner,
     agent::{Agents, ProgramAgent, ProgramConfig},
-    clock,
-    events::{Observer, Seen},
-    layout::StateDir,
-    scope::ScopeSource,
-    seal,
-    user::{self, UserDir},
+    run::events::{Observer, Seen},
+    store::{
+        layout::StateDir,
+        scope::ScopeSource,
+        user::{self, UserDir},
+    },
+    sys::clock,
+    trust::seal,
 };
 use raymond_flow::{
     coding_agent::Capabilities,

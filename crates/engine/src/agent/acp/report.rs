@@ -15,7 +15,7 @@ use crate::{
         program::{ProgramEvent, ProgramQuestion, ProgramTool},
         wording,
     },
-    seal::hex,
+    trust::seal::hex,
 };
 
 /// The longest message. With every byte escaped it still fits into the last line of a program.

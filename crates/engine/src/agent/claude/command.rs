@@ -15,10 +15,12 @@ use super::{
     transcript::{self, SessionFile},
 };
 use crate::{
-    agent::{TurnCommand, TurnRequest},
-    marks::{Mark, TurnMarks},
-    regular,
-    step::LiveMessage,
+    agent::{
+        TurnCommand, TurnRequest,
+        marks::{Mark, TurnMarks},
+    },
+    exec::step::LiveMessage,
+    trust::regular,
 };
 
 /// Tools that wait for a user who is not there (but see [`questions`]), or that make Claude continue by itself after the turn, when no

@@ -42,7 +42,7 @@ use super::{
     Activity, Apart, Checkup, CodingAgent, SessionPart, TranscriptReader, TurnCommand, TurnEnd,
     TurnOutput, TurnRequest, Versions,
 };
-use crate::step::LiveMessage;
+use crate::exec::step::LiveMessage;
 
 /// How Claude Code is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

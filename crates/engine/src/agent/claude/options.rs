@@ -9,7 +9,7 @@ use raymond_flow::machine::{FailureClass, TurnFailure};
 use serde_json::{Map, Value, json};
 
 use super::ClaudeConfig;
-use crate::{agent::TurnRequest, programs};
+use crate::{agent::TurnRequest, exec::programs};
 
 /// Makes Claude render the system prompt of this start. Otherwise it sends the first one of the session again, whatever
 /// later starts add to it.

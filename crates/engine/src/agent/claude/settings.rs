@@ -28,7 +28,7 @@ pub(super) fn default_model(config: &ClaudeConfig, cwd: &Path) -> String {
         config.config_dir.join("settings.json"),
     ];
     let of_file = |path: &Path| {
-        let bytes = crate::regular::read_linked(path, SETTINGS_BYTES_MAX).ok()?;
+        let bytes = crate::trust::regular::read_linked(path, SETTINGS_BYTES_MAX).ok()?;
         serde_json::from_slice::<ClaudeSettings>(&bytes).ok()?.model
     };
     let environment = config.environment_model.clone();

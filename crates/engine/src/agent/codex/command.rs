@@ -3,8 +3,8 @@
 use raymond_flow::machine::{FailureClass, SessionPlan, TurnFailure, TurnSettings};
 
 use super::{CodexAgent, rollout};
-use crate::{
-    agent::{TurnCommand, TurnRequest},
+use crate::agent::{
+    TurnCommand, TurnRequest,
     marks::{Mark, TurnMarks},
 };
 

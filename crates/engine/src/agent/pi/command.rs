@@ -3,8 +3,9 @@
 use raymond_flow::machine::{FailureClass, SessionPlan, TurnFailure};
 
 use super::{PiAgent, session};
-use crate::{
-    agent::{TurnCommand, TurnRequest, allowance::Tools},
+use crate::agent::{
+    TurnCommand, TurnRequest,
+    allowance::Tools,
     marks::{Mark, TurnMarks},
 };
 

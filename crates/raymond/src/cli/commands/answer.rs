@@ -11,8 +11,8 @@ use std::{
 
 use raymond_engine::{
     asks::{self, AnswerError, PublishedQuestion, Reply, TEXT_BYTES_MAX},
-    layout::StateDir,
     load,
+    store::layout::StateDir,
 };
 use raymond_flow::id::{AskId, RunId};
 use serde_json::{Value, json};

@@ -8,8 +8,8 @@ use std::{
 };
 
 use raymond_engine::{
-    door::{DoorAnswer, LimitChange},
-    lock::RunLock,
+    run::door::{DoorAnswer, LimitChange},
+    store::lock::RunLock,
 };
 use raymond_flow::{machine::Status, money::Usd};
 

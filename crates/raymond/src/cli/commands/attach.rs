@@ -5,11 +5,15 @@ use std::process::ExitCode;
 use raymond_engine::{
     EngineError,
     agent::Agents,
-    events::{Event, Observer},
-    follower::{Follower, INTERVAL},
-    interrupts::Interrupts,
     load,
-    watch::Watch,
+    observe::{
+        follower::{Follower, INTERVAL},
+        watch::Watch,
+    },
+    run::{
+        events::{Event, Observer},
+        interrupts::Interrupts,
+    },
 };
 use raymond_flow::machine::Record;
 

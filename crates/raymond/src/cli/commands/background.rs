@@ -11,9 +11,12 @@ use std::{
 };
 
 use raymond_engine::{
-    layout::StateDir,
-    lock::{Owner, RunLock},
-    private, processes,
+    exec::processes,
+    store::{
+        layout::StateDir,
+        lock::{Owner, RunLock},
+    },
+    trust::private,
 };
 use raymond_flow::id::RunId;
 

@@ -11,12 +11,16 @@ use std::{
 };
 
 use raymond_engine::{
-    events::{Event, Observer, Seen},
-    host::{
-        OrderSender,
-        lines::{LINE_BYTES_MAX, OrderLine, Plan, ReportLine},
+    exec::{
+        host::{
+            OrderSender,
+            lines::{LINE_BYTES_MAX, OrderLine, Plan, ReportLine},
+        },
+        programs,
     },
-    private, programs, scope,
+    run::events::{Event, Observer, Seen},
+    store::scope,
+    trust::private,
 };
 use raymond_flow::{history::CodingAgentsMessage, id::RunId};
 

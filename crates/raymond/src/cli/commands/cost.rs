@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use raymond_engine::{events::Event, follower::Follower};
+use raymond_engine::{observe::follower::Follower, run::events::Event};
 use raymond_flow::{
     id::{AgentId, StateName},
     machine::{Spending, Spendings, Tokens},

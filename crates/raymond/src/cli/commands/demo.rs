@@ -6,7 +6,11 @@ use std::{
     process::ExitCode,
 };
 
-use raymond_engine::{events::Observer, interrupts::Interrupts, seal, views::closed};
+use raymond_engine::{
+    observe::views::closed,
+    run::{events::Observer, interrupts::Interrupts},
+    trust::seal,
+};
 use tempfile::TempDir;
 
 use crate::{

@@ -8,11 +8,13 @@ use std::{
 };
 
 use raymond_engine::{
-    agent::{Checkup, CheckupAnswer, CodingAgent, Diagnosis, NATIVES},
-    handshake::{Difference, handshake},
+    agent::{
+        Checkup, CheckupAnswer, CodingAgent, Diagnosis, NATIVES,
+        handshake::{Difference, handshake},
+    },
+    exec::programs,
     load,
-    lock::RunLock,
-    programs,
+    store::lock::RunLock,
 };
 use raymond_flow::machine::{FailureClass, Status};
 use serde_json::json;

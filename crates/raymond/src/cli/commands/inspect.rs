@@ -4,15 +4,19 @@ use std::{collections::BTreeMap, process::ExitCode};
 
 use raymond_engine::{
     agent::Activity,
-    clock,
-    events::Event,
-    follower::{Follower, INTERVAL},
-    journal::{Journal, JournalEnds},
-    layout::{RunFiles, StateDir},
     load,
-    results::Results,
-    views::of_seen,
-    watch::Watch,
+    observe::{
+        follower::{Follower, INTERVAL},
+        views::of_seen,
+        watch::Watch,
+    },
+    run::events::Event,
+    store::{
+        journal::{Journal, JournalEnds},
+        layout::{RunFiles, StateDir},
+        results::Results,
+    },
+    sys::clock,
 };
 use raymond_flow::{
     id::{AgentId, RunId, StepId},

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::ExitCode};
 
-use raymond_engine::scope::WorkflowFiles;
+use raymond_engine::store::scope::WorkflowFiles;
 use raymond_flow::{
     graph::Graph,
     lint::{self, Finding, Known},

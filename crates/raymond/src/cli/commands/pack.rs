@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use raymond_engine::scope::is_packed;
+use raymond_engine::store::scope::is_packed;
 
 use crate::{
     cli::{authoring::Pack, mistyped::no_such_path},
@@ -34,9 +34,9 @@ pub(in crate::cli) fn pack(arguments: &Pack) -> Result<ExitCode, Failure> {
         );
     }
     let (bytes, extension) = if arguments.yaml {
-        (raymond_engine::scope::pack_yaml(given)?.into_bytes(), ".yaml")
+        (raymond_engine::store::scope::pack_yaml(given)?.into_bytes(), ".yaml")
     } else {
-        (raymond_engine::scope::pack(given)?, ".zip")
+        (raymond_engine::store::scope::pack(given)?, ".zip")
     };
     let file = match &arguments.output {
         Some(file) => file.clone(),
@@ -64,7 +64,7 @@ fn unpack(arguments: &Pack) -> Result<ExitCode, Failure> {
             format!("name a new directory: raymond pack --unpack {} -o DIR", quote::path(archive));
         return Err(Failure::usage(message).with_hint(hint));
     }
-    raymond_engine::scope::unpack(archive, &folder)?;
+    raymond_engine::store::scope::unpack(archive, &folder)?;
     out::path(&folder)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,7 +2,7 @@
 
 use std::{env, path::Path};
 
-use raymond_engine::layout::StateDir;
+use raymond_engine::store::layout::StateDir;
 
 use crate::{cli::args::Place, failure::Failure, quote};
 

@@ -8,12 +8,10 @@ use raymond_engine::{
         Agents, ClaudeAgent, ClaudeConfig, CodingAgent, NATIVES, NativeConfig, ProgramAgent,
         account,
     },
-    debug::DebugFiles,
-    events::Observer,
-    interrupts::Interrupts,
-    layout::StateDir,
-    private,
-    user::UserDir,
+    observe::debug::DebugFiles,
+    run::{events::Observer, interrupts::Interrupts},
+    store::{layout::StateDir, user::UserDir},
+    trust::private,
 };
 use raymond_flow::{
     id::RunId,

@@ -3,9 +3,11 @@
 use std::{fmt::Write as _, process::ExitCode, time::Duration};
 
 use raymond_engine::{
-    layout::StateDir,
     load,
-    prune::{KeptWorktree, PruneWorktrees, PrunedWorktrees, StoredRun, stored_runs},
+    store::{
+        layout::StateDir,
+        prune::{KeptWorktree, PruneWorktrees, PrunedWorktrees, StoredRun, stored_runs},
+    },
 };
 use raymond_flow::id::RunId;
 use serde_json::json;

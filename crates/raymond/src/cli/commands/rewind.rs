@@ -4,7 +4,7 @@ use std::{path::Path, process::ExitCode};
 
 use raymond_engine::{
     load,
-    rewind::{self, RewindError},
+    run::rewind::{self, RewindError},
 };
 use raymond_flow::id::{AgentId, RunId, StepId};
 

@@ -7,8 +7,11 @@ use std::{
 };
 
 use raymond_engine::{
-    EngineError, Loaded, RunEnd, clock, events::Observer, interrupts::Interrupts, layout::StateDir,
-    load, lock::RunLock, results::Results, scope::ScopeSource, user::UserDir, views::closed,
+    EngineError, Loaded, RunEnd, load,
+    observe::views::closed,
+    run::{events::Observer, interrupts::Interrupts},
+    store::{layout::StateDir, lock::RunLock, results::Results, scope::ScopeSource, user::UserDir},
+    sys::clock,
 };
 use raymond_flow::{
     id::RunId,

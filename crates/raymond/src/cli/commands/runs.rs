@@ -2,7 +2,10 @@
 
 use std::process::ExitCode;
 
-use raymond_engine::{journal::Journal, layout::StateDir, load, lock::RunLock, user::UserDir};
+use raymond_engine::{
+    load,
+    store::{journal::Journal, layout::StateDir, lock::RunLock, user::UserDir},
+};
 use raymond_flow::{
     id::RunId,
     machine::{Record, Run, Status},

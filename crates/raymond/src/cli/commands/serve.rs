@@ -10,8 +10,11 @@ use std::{
 };
 
 use raymond_engine::{
-    agent::Agents, layout::StateDir, lock::RunLock, overview::Overview, private, processes,
-    user::UserDir,
+    agent::Agents,
+    exec::processes,
+    observe::overview::Overview,
+    store::{layout::StateDir, lock::RunLock, user::UserDir},
+    trust::private,
 };
 use raymond_flow::{
     id::RunId,

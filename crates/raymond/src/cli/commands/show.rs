@@ -5,11 +5,13 @@ use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 use raymond_engine::{
     EngineError,
     agent::{Entry, ToolOutcome},
-    journal::{Journal, JournalPosition},
-    layout::RunFiles,
     load,
-    lock::RunLock,
-    transcript::{Transcript, cost},
+    observe::transcript::{Transcript, cost},
+    store::{
+        journal::{Journal, JournalPosition},
+        layout::RunFiles,
+        lock::RunLock,
+    },
     worktree::diff,
 };
 use raymond_flow::{

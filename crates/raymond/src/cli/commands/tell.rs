@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use raymond_engine::{load, lock::RunLock};
+use raymond_engine::{load, store::lock::RunLock};
 use raymond_flow::{
     id::{AgentId, RunId},
     machine::{Agent, Message, Phase, Record, Run},

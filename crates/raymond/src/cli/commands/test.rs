@@ -9,11 +9,11 @@ use std::{
 };
 
 use raymond_engine::{
-    answers,
-    interrupts::Interrupts,
-    load, regular,
-    scope::{ScopeError, extract_with_tests, is_packed, subworkflows},
-    seal,
+    load,
+    observe::answers,
+    run::interrupts::Interrupts,
+    store::scope::{ScopeError, extract_with_tests, is_packed, subworkflows},
+    trust::{regular, seal},
 };
 use raymond_flow::{id::RunId, machine::Status};
 

@@ -4,10 +4,12 @@
 use std::process::ExitCode;
 
 use raymond_engine::{
-    EngineError,
-    journal::{Journal, JournalError},
-    layout::StateDir,
-    load, seal,
+    EngineError, load,
+    store::{
+        journal::{Journal, JournalError},
+        layout::StateDir,
+    },
+    trust::seal,
 };
 use raymond_flow::{
     id::RunId,

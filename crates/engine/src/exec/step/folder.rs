@@ -1,0 +1,314 @@
+//! The directory of one step.
+
+use std::{
+    fs,
+    io::{self, Seek as _, SeekFrom, Write as _},
+    path::{Path, PathBuf},
+};
+
+use raymond_flow::{history::Intent, id::StepId, machine::Step};
+
+use super::{Claim, ExitRecord, HowEnded, exit_record};
+use crate::{
+    sys,
+    trust::{private, regular, seal},
+};
+
+/// The file that says where the child prints to, if the child was kept from an earlier turn: an offset and a
+/// file.
+pub(crate) const OUTPUT_IS_AT: &str = "output-is-at";
+/// The file with what the kept process, or the session, had cost before this turn.
+const BEFORE: &str = "before";
+/// What the seals of claims are for.
+const CLAIM_SEAL: &str = "step";
+/// The largest file that Raymond itself writes here: an intent with a payload whose every byte is
+/// escaped.
+const OWN_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// The directory of one step.
+#[derive(Clone, Debug)]
+pub(crate) struct StepFolder {
+    path: PathBuf,
+    /// The identity of the run that the step must belong to; `None` accepts any.
+    run: Option<String>,
+}
+
+/// The state of a step, as its directory alone shows it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum StepState {
+    /// It was never started.
+    Unclaimed,
+    /// It is running under this reaper.
+    Running(Option<sys::Pid>),
+    /// The directory belongs to another run, a deleted one with the same id, or was not made by Raymond.
+    Foreign {
+        /// The identity of that run, if it has one.
+        run: String,
+        /// Its reaper, if it is still running.
+        reaper: Option<sys::Pid>,
+    },
+    /// It ended.
+    Ended(ExitRecord),
+    /// It ended, but its output is missing, truncated or replaced, so its outcome is unknown.
+    Damaged,
+    /// It was started, but its reaper died before it wrote how the step ended.
+    Lost,
+}
+
+impl StepFolder {
+    /// The directory of step `id` below `steps`. The name depends on nothing else, so the directory is
+    /// found again even if every record of the step is lost.
+    pub(crate) fn new(steps: &Path, id: &StepId) -> Self {
+        Self { path: steps.join(step_name(id)), run: None }
+    }
+
+    /// The same directory, which counts as foreign if a run other than `identity` has used it.
+    pub(crate) fn of_run(self, identity: &str) -> Self {
+        Self { run: Some(identity.to_owned()), ..self }
+    }
+
+    /// What the claim of the step says: the identity of the run, and a seal. A coding agent that may write here cannot have made it
+    /// before the step was started.
+    pub(crate) fn claim_text(&self) -> String {
+        let run = self.run.as_deref().unwrap_or_default();
+        let seal = seal::seal(CLAIM_SEAL, &[run.as_bytes(), self.name().as_bytes()]);
+        format!("{run} {seal}")
+    }
+
+    /// The identity of another run that has claimed the step; empty if no run has.
+    fn claimed_elsewhere(
+        &self,
+        claim: Option<&str>,
+        exit: &exit_record::ExitFile,
+    ) -> Option<String> {
+        self.run.as_ref()?;
+        let Some(claim) = claim else {
+            // What a power loss leaves of the claim of a script. That of a turn is durable.
+            let is_lost = *exit == exit_record::ExitFile::Lost && Self::is_script(&self.path);
+            return (!is_lost).then(String::new);
+        };
+        let run = claim.split_once(' ').map_or(claim, |(run, _)| run);
+        (claim != self.claim_text()).then(|| run.to_owned())
+    }
+
+    /// The name of the directory, which also names the step in messages of its reaper.
+    pub(crate) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn stdout(&self) -> PathBuf {
+        self.path.join("stdout")
+    }
+
+    pub(crate) fn stderr(&self) -> PathBuf {
+        self.path.join("stderr")
+    }
+
+    /// Whether the step directory at `path` is that of a script: a turn's gets its prompt first of all.
+    pub(crate) fn is_script(path: &Path) -> bool {
+        !path.join("prompt").exists()
+    }
+
+    /// Whether the step in the directory at `path` has run and ended.
+    pub(crate) fn has_run(path: &Path) -> bool {
+        let read = exit_record::read(&path.join("exit"));
+        matches!(read, Ok(Some((_, exit_record::ExitFile::Ended(record)))) if record.how.has_output())
+    }
+
+    pub(crate) fn prompt(&self) -> PathBuf {
+        self.path.join("prompt")
+    }
+
+    /// Creates the directory of a script step, unless it exists.
+    pub(crate) fn create(&self) -> io::Result<()> {
+        match private::create_dir(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Creates the directory of a turn. Its prompt and intent are durable before a reaper can claim it.
+    pub(crate) fn create_turn(
+        &self,
+        step: &Step,
+        prompt: &str,
+        before: Option<&str>,
+    ) -> io::Result<()> {
+        self.create()?;
+        write_durably(&self.prompt(), prompt.as_bytes())?;
+        // Left by an earlier attempt to start this step, which never got to claim it, or put there by a model.
+        for name in [BEFORE, OUTPUT_IS_AT] {
+            match fs::remove_file(self.path.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        if let Some(before) = before {
+            write_durably(&self.path.join(BEFORE), before.as_bytes())?;
+        }
+        let intent = Intent::new(self.run.as_deref().unwrap_or_default(), step);
+        write_durably(&self.path.join("intent"), &serde_json::to_vec(&intent)?)?;
+        sys::sync_folder(&self.path)?;
+        if let Some(steps) = self.path.parent() {
+            sys::sync_folder(steps)?;
+        }
+        Ok(())
+    }
+
+    /// Whether this is the first turn of its child process.
+    pub(crate) fn is_first(&self) -> bool {
+        self.output_is_at().is_none()
+    }
+
+    /// What the child process or the session had spent before this turn, if that is known.
+    pub(crate) fn before(&self) -> io::Result<Option<String>> {
+        match regular::read_text(&self.path.join(BEFORE), OWN_BYTES_MAX) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The name of the child's first step, if the child was kept from an earlier turn.
+    pub(crate) fn first_step(&self) -> Option<String> {
+        let (_, stdout) = self.output_is_at()?;
+        Some(stdout.parent()?.file_name()?.to_str()?.to_owned())
+    }
+
+    /// Where a child that was kept from an earlier turn prints to while it runs: an offset and a file.
+    pub(crate) fn output_is_at(&self) -> Option<(u64, PathBuf)> {
+        let text = regular::read_text(&self.path.join(OUTPUT_IS_AT), OWN_BYTES_MAX).ok()?;
+        let (offset, path) = text.split_once(' ')?;
+        // Use only the step's name from the path: the state directory may have been moved since.
+        let step = Path::new(path).parent()?.file_name()?;
+        Some((offset.parse().ok()?, self.path.parent()?.join(step).join("stdout")))
+    }
+
+    /// Completes the `stdout` of a turn whose reaper was killed, and returns its length. A child that is
+    /// kept for several turns prints into the directory of its first one; its reaper copies the output
+    /// of later turns when they end.
+    ///
+    /// Only for a lost step: its child must no longer be printing. Fails with `NotFound` if an output
+    /// file is missing or not a regular file.
+    pub(crate) fn gather_stdout(&self) -> io::Result<u64> {
+        if let Some((offset, first)) = self.output_is_at()
+            && regular_length(&first)?.is_some()
+        {
+            let mut source = regular::open(&first)?;
+            source.seek(SeekFrom::Start(offset))?;
+            // Never open what is there: a FIFO would block, and a link would lead elsewhere.
+            match fs::remove_file(self.stdout()) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let to = private::options().create_new(true).write(true).open(self.stdout());
+            io::copy(&mut source, &mut to?)?;
+        }
+        if regular_length(&self.stderr())?.is_none() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        regular_length(&self.stdout())?.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// The intent with which the step was started, if it is a turn of this run.
+    pub(crate) fn intent(&self) -> io::Result<Option<Step>> {
+        match regular::read(&self.path.join("intent"), OWN_BYTES_MAX) {
+            Ok(bytes) => {
+                let intent = serde_json::from_slice::<Intent>(&bytes).ok();
+                Ok(intent
+                    .and_then(|intent| intent.step_of(self.run.as_deref().unwrap_or_default())))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Moves the directory into `aside`, so that the step can start. Returns its new path.
+    pub(crate) fn set_aside(&self, aside: &Path) -> io::Result<PathBuf> {
+        private::create_dir_all(aside)?;
+        let place = aside.join(format!("{}-{}", self.name(), uuid::Uuid::new_v4().simple()));
+        fs::rename(&self.path, &place)?;
+        Ok(place)
+    }
+
+    /// Claims a step that was not started, so that it never will be: a request to start it may still
+    /// be on its way to the keeper. Returns whether the claim was in time.
+    pub(crate) fn forbid(&self) -> io::Result<bool> {
+        self.create()?;
+        let record = ExitRecord { how: HowEnded::Forbidden, duration_ms: 0, stdout_bytes: 0 };
+        match Claim::take_ended(&self.path.join("exit"), &self.claim_text(), &record, true) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the output files have everything that the step had printed when it ended.
+    fn has_output(&self, stdout_bytes: u64) -> io::Result<bool> {
+        let stdout = regular_length(&self.stdout())?;
+        let has_stdout = stdout.is_some_and(|length| length >= stdout_bytes);
+        Ok(has_stdout && regular_length(&self.stderr())?.is_some())
+    }
+
+    /// Reads the state of the step.
+    pub(crate) fn state(&self) -> io::Result<StepState> {
+        let Some((claim, read)) = exit_record::read(&self.path.join("exit"))? else {
+            return Ok(StepState::Unclaimed);
+        };
+        let foreign = self.claimed_elsewhere(claim.as_deref(), &read);
+        Ok(match (read, foreign) {
+            (exit_record::ExitFile::Running { reaper }, None) => StepState::Running(reaper),
+            (exit_record::ExitFile::Running { reaper }, Some(run)) => {
+                StepState::Foreign { run, reaper }
+            }
+            (_, Some(run)) => StepState::Foreign { run, reaper: None },
+            (exit_record::ExitFile::Ended(record), None) => {
+                if record.how.has_output() && !self.has_output(record.stdout_bytes)? {
+                    StepState::Damaged
+                } else {
+                    StepState::Ended(record)
+                }
+            }
+            (exit_record::ExitFile::Lost, None) => StepState::Lost,
+        })
+    }
+}
+
+/// The length of the regular file at `path`; `None` if there is none. A file of another kind could
+/// block its reader or never end.
+fn regular_length(path: &Path) -> io::Result<Option<u64>> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) => Ok(metadata.is_file().then_some(metadata.len())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = private::options().create(true).truncate(true).write(true).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// The name of a step's directory: `agent.number`. The end of a very long agent name is replaced by
+/// checksums.
+pub(crate) fn step_name(id: &StepId) -> String {
+    /// What the checksums and the number leave of the 255 bytes of a file name.
+    const AGENT_BYTES_MAX: usize = 200;
+    let StepId { agent, number } = id;
+    match agent.as_str().split_at_checked(AGENT_BYTES_MAX) {
+        Some((front, back)) if !back.is_empty() => {
+            let whole = crc32fast::hash(agent.as_str().as_bytes());
+            let back = crc32fast::hash(back.as_bytes());
+            format!("{front}-{whole:08x}{back:08x}.{number}")
+        }
+        _ => format!("{agent}.{number}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
