@@ -230,7 +230,7 @@ fn is_joined(run: &Run, agent: &AgentId) -> bool {
 fn unsaved(uncommitted: &[String], unmerged_commits: u64) -> String {
     let files = uncommitted.first().map(|first| {
         let more = uncommitted.len() - 1;
-        let more = if more > 0 { format!(" and {more} more files") } else { String::new() };
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         format!("`{}`{more} with changes that are not committed", excerpt(first))
     });
     let commits = match unmerged_commits {
@@ -238,7 +238,7 @@ fn unsaved(uncommitted: &[String], unmerged_commits: u64) -> String {
         1 => Some("1 commit that is on no other branch".to_owned()),
         number => Some(format!("{number} commits that are on no other branch")),
     };
-    files.into_iter().chain(commits).collect::<Vec<_>>().join(", and ")
+    format!("it has {}", files.into_iter().chain(commits).collect::<Vec<_>>().join(", and "))
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {

@@ -110,7 +110,9 @@ impl Landing {
 
     /// Whether the worktree belongs to this repository, which may have been moved since.
     fn is_home_of(&self, worktree: &Worktree) -> bool {
-        let places = [Path::new(&worktree.path), Path::new(&worktree.repository)];
+        let places = [Path::new(&worktree.repository), Path::new(&worktree.path)];
+        // Git reads the settings of the place where it starts.
+        let places = if record::is_led_home(places[1]) { &places[..] } else { &places[..1] };
         if places.iter().all(|place| !place.exists()) {
             let base = format!("{}^{{commit}}", worktree.base);
             return Git::at(&self.repository).bytes(&["cat-file", "-e", &base]).is_ok();
@@ -125,7 +127,7 @@ impl Landing {
         message: &str,
         is_dry: bool,
     ) -> Result<Landed, GitError> {
-        record::check(worktree)?;
+        record::check_sound(worktree)?;
         let git = Git::at(&self.repository);
         let reference = format!("refs/heads/{}", worktree.branch);
         if !self.is_home_of(worktree) {

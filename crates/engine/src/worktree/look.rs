@@ -19,8 +19,11 @@ pub struct WorktreeState {
     pub has_branch: bool,
     /// Files in it with changes that are not committed, untracked ones included.
     pub uncommitted: Vec<String>,
-    /// How many commits of the branch no other branch, tag or HEAD contains. Branches of other workers do not count.
+    /// How many commits of the branch and of HEAD in it no other branch, tag or HEAD contains. Branches of other workers do
+    /// not count.
     pub unmerged_commits: u64,
+    /// How many commits of HEAD in it neither its branch nor HEAD of the repository contains: the worker has left its branch.
+    pub astray_commits: u64,
 }
 
 /// Looks at a worktree. Fails if git does, also if the repository is gone.
@@ -39,19 +42,21 @@ pub fn state(worktree: &Worktree) -> Result<WorktreeState, GitError> {
         state.uncommitted = paths(&Git::at(path).bytes(&arguments)?);
         state.uncommitted.extend(nested::committed(path)?);
     }
+    let count = |tips: &[&str], others: &[&str]| -> Result<u64, GitError> {
+        if tips.is_empty() {
+            return Ok(0);
+        }
+        let not = ["--not", &worktree.base, "HEAD"];
+        let arguments = [&["rev-list", "--count"], tips, &not, others].concat();
+        Ok(git.text(&arguments)?.parse().unwrap_or(u64::MAX))
+    };
     // A worker may have left its branch; what its HEAD has is its work, too.
     let own_head = state.has_directory.then(|| Git::at(path).text(&["rev-parse", "HEAD"]).ok());
-    let mut tips: Vec<_> = own_head.flatten().into_iter().collect();
-    if state.has_branch {
-        tips.push(reference);
-    }
-    if !tips.is_empty() {
-        let mut arguments = vec!["rev-list", "--count"];
-        arguments.extend(tips.iter().map(String::as_str));
-        arguments.extend(["--not", &worktree.base, "HEAD"]);
-        arguments.extend(["--exclude=raymond/*", "--branches", "--remotes", "--tags"]);
-        state.unmerged_commits = git.text(&arguments)?.parse().unwrap_or(u64::MAX);
-    }
+    let own_head: Vec<_> = own_head.iter().flatten().map(String::as_str).collect();
+    let branch: Vec<_> = state.has_branch.then_some(&*reference).into_iter().collect();
+    let elsewhere = ["--exclude=raymond/*", "--branches", "--remotes", "--tags"];
+    state.unmerged_commits = count(&[&*own_head, &*branch].concat(), &elsewhere)?;
+    state.astray_commits = count(&own_head, &branch)?;
     Ok(state)
 }
 

@@ -18,6 +18,13 @@ const LINK_BYTES_MAX: u64 = 64 * 1024;
 
 /// The worktree of a worker is at `…/worktrees/RUN/NAME`, has the branch `raymond/RUN/NAME`, and its commits are hashes.
 pub(super) fn check(worktree: &Worktree) -> Result<(), GitError> {
+    check_sound(worktree)?;
+    let path = Path::new(&worktree.path);
+    if is_led_home(path) { Ok(()) } else { Err(GitError::Redirected { path: path.to_owned() }) }
+}
+
+/// The same for those who start no git in it.
+pub(super) fn check_sound(worktree: &Worktree) -> Result<(), GitError> {
     let Worktree { path, branch, repository, base, head, problem: _ } = worktree;
     let is_plain = |path: &str| {
         let path = Path::new(path);
@@ -27,18 +34,14 @@ pub(super) fn check(worktree: &Worktree) -> Result<(), GitError> {
         && is_plain(repository)
         && is_own(Path::new(path), branch)
         && [Some(base), head.as_ref()].into_iter().flatten().all(|hash| is_hash(hash));
-    if !is_sound {
-        return Err(GitError::NotOurs { path: path.into() });
-    }
-    let path = Path::new(path);
-    if is_led_home(path) { Ok(()) } else { Err(GitError::Redirected { path: path.to_owned() }) }
+    if is_sound { Ok(()) } else { Err(GitError::NotOurs { path: path.into() }) }
 }
 
 /// Whether `.git` in the worktree at `path` is as git has made it: the name of a directory outside, which leads back to it
-/// and to the repository around.
-fn is_led_home(path: &Path) -> bool {
+/// and to the repository around. Also where there is no worktree any more.
+pub(super) fn is_led_home(path: &Path) -> bool {
     let link = path.join(".git");
-    if link.symlink_metadata().is_err() {
+    if path.symlink_metadata().is_err() {
         return true;
     }
     let Ok(text) = regular::read_text(&link, LINK_BYTES_MAX) else { return false };

@@ -44,20 +44,32 @@ pub(super) fn save(
     let claim = claim.exists().then(|| Claim::open(&claim, "")).and_then(Result::ok);
     let git = Git::at(path).until(stop);
     let git = claim.as_ref().map_or(git, |claim| git.holding(&claim.file));
+    let mut saved = commit_and_look(run, agent, worktree, git);
     // A git that something killed has done a part of it, or nothing; the next one does the rest.
-    let mut saved = commit(run, agent, worktree, git);
     for _ in 1..TRIES {
         if saved.as_ref().is_err_and(GitError::is_killed) {
-            saved = commit(run, agent, worktree, git);
+            saved = commit_and_look(run, agent, worktree, git);
         }
     }
-    let problem = match saved {
-        Ok(problem) => problem,
-        Err(error @ GitError::Interrupted { .. }) => return Err(error),
-        Err(error) => Some(error.to_string()),
-    };
-    let head = git.text(&["rev-parse", "--verify", "--quiet", &reference]).ok();
-    Ok(SavedWork { head, problem })
+    saved.or_else(|error| match error {
+        GitError::Interrupted { .. } => Err(error),
+        error => {
+            let head = git.text(&["rev-parse", "--verify", "--quiet", &reference]).ok();
+            Ok(SavedWork { head, problem: Some(error.to_string()) })
+        }
+    })
+}
+
+fn commit_and_look(
+    run: &RunId,
+    agent: &AgentId,
+    worktree: &Worktree,
+    git: Git<'_>,
+) -> Result<SavedWork, GitError> {
+    let problem = commit(run, agent, worktree, git)?;
+    let reference = format!("refs/heads/{}", worktree.branch);
+    let head = git.text(&["rev-parse", "--verify", &reference])?;
+    Ok(SavedWork { head: Some(head), problem })
 }
 
 /// Returns why nothing was committed although something is left.

@@ -356,7 +356,6 @@ fn worker_returns_to_its_branch_although_a_hook_fails() {
 }
 
 #[cfg(unix)]
-#[cfg(unix)]
 #[test]
 fn git_is_not_led_to_the_settings_of_a_step() {
     let settings = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = \"touch obeyed; false\"\n\tworktree = ..\n";
@@ -366,7 +365,7 @@ fn git_is_not_led_to_the_settings_of_a_step() {
         fs::write(folder.join("HEAD"), "ref: refs/heads/x\n").unwrap();
         fs::write(folder.join("config"), settings).unwrap();
     };
-    for way in ["a file", "a directory", "a link", "an entry of its own"] {
+    for way in ["nothing", "a file", "a directory", "a link", "an entry of its own"] {
         let repository = Repository::new();
         let (worktree, _) = repository.make("main_w1").unwrap();
         let path = Path::new(&worktree.path);
@@ -374,6 +373,7 @@ fn git_is_not_led_to_the_settings_of_a_step() {
         fs::remove_file(&link).unwrap();
         let planted = path.join("planted/worktrees/x");
         match way {
+            "nothing" => fs::write(path.join("new"), "x").unwrap(),
             "a directory" => plant(&link),
             "a file" => {
                 plant(&path.join("planted"));
@@ -400,6 +400,8 @@ fn git_is_not_led_to_the_settings_of_a_step() {
         assert_eq!(saved.head, Some(worktree.base.clone()), "{way}");
         let problem = saved.problem.unwrap();
         assert!(problem.contains("does not lead to its repository"), "{way}: {problem}");
+        let landing = Landing::at(&repository.path()).unwrap();
+        assert_eq!(landing.land(&worktree, "x", false).unwrap(), Landed::Already, "{way}");
         assert!(!path.join("obeyed").exists(), "{way}");
     }
 }

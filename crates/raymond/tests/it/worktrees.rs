@@ -165,6 +165,40 @@ fn work_that_no_commit_contains_is_told_at_every_place_and_stays() {
 }
 
 #[test]
+fn work_beside_the_branch_of_its_worker_is_told_when_that_is_landed() {
+    for (leave, place) in [("--detach main", "no branch"), ("-b side main", "branch side")] {
+        let work = format!(
+            "commit() {{ touch $1; git add $1; git commit -qm $1 >&2; }}
+             commit own; git checkout -q {leave}; commit beside; echo '<result>w</result>'"
+        );
+        let project = repository([
+            ("START.sh", "echo \"<fork next='WAIT' worktree='true'>WORK</fork>\""),
+            ("WORK.sh", &*work),
+            ("WAIT.sh", "echo '<join>END</join>'"),
+            ("END.sh", "echo \"<result>$RAYMOND_RESULT</result>\""),
+        ]);
+        assert_eq!(project.raymond(&["flow", "--id", "r"]).code, 0);
+        let problem =
+            format!("not saved: it is on {place}, which does not contain raymond/r/main_work1");
+        let landed = project.raymond(&["land", "r"]);
+        let told = format!("main_work1  landed: 1 commit\nmain_work1  {problem}\n");
+        assert_eq!(landed.stdout, told);
+        landed.failed(1, "look at what is left in its worktree: cd ");
+        let worktree = project.file(".raymond/worktrees/r/main_work1");
+        let beside = git_in(&worktree, &["rev-parse", "HEAD"]);
+        git_in(project.path(), &["merge", "--quiet", &beside]);
+        let landed = project.raymond(&["land", "r"]);
+        assert_eq!((landed.code, landed.stdout.contains("not saved")), (0, false), "{landed:?}");
+        // Git cannot say whether all is landed.
+        std::fs::remove_file(worktree.join(".git")).unwrap();
+        let landed = project.raymond(&["land", "r"]);
+        assert!(landed.stdout.contains(&problem), "{landed:?}");
+        let pruned = project.raymond(&["prune", "--yes", "--worktrees"]);
+        assert!(pruned.stderr.contains("stays: `.git` in the worktree"), "{pruned:?}");
+    }
+}
+
+#[test]
 fn worker_of_a_rewound_run_begins_in_a_new_worktree_where_it_left_the_old_one() {
     let project = repository([
         ("START.sh", "echo \"<fork next='WAIT' worktree='true'>WORK</fork>\""),

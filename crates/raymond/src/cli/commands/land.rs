@@ -69,7 +69,9 @@ pub(in crate::cli) fn land(arguments: &Land) -> Result<ExitCode, Failure> {
 /// Why something in a worktree is on no branch, if that is still so.
 fn not_saved(worktree: &Worktree) -> Option<&str> {
     let problem = worktree.problem.as_deref()?;
-    let has_work = state(worktree).is_ok_and(|state| !state.uncommitted.is_empty());
+    // Also if git cannot look at it, or must not: nothing was saved then.
+    let has_work = state(worktree)
+        .map_or(true, |state| !state.uncommitted.is_empty() || state.astray_commits > 0);
     has_work.then_some(problem)
 }
 

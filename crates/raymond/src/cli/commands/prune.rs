@@ -143,7 +143,7 @@ fn tell(run: &RunId, pruned: &PrunedWorktrees, is_dry: bool) {
     }
     for KeptWorktree { agent, path, branch, why } in &pruned.kept {
         out::note(&format!(
-            "worktree of {agent} in run {run} stays: it has {why}\n  {path}, branch {branch}"
+            "worktree of {agent} in run {run} stays: {why}\n  {path}, branch {branch}"
         ));
     }
     if !pruned.kept.is_empty() {
