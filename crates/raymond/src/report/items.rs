@@ -1,10 +1,11 @@
-//! What each worker is about, in a few words: the values that its fork gave it.
+//! What each worker is about, in a few words: the values that its fork gave it, or else the text for its first state.
 
 use std::collections::BTreeMap;
 
 use raymond_flow::{
     id::AgentId,
     machine::{Record, Run},
+    policy::Forked,
 };
 
 use crate::line::excerpt;
@@ -22,7 +23,8 @@ impl Items {
     /// The items of the agents of a run.
     pub(crate) fn open(&mut self, run: &Run) {
         for agent in run.agents.values() {
-            self.add(&agent.id, &agent.fork_attributes);
+            // Its input may be that of a later state.
+            self.add(&agent.id, words(&agent.fork_attributes));
         }
     }
 
@@ -30,7 +32,7 @@ impl Items {
     pub(crate) fn record(&mut self, record: &Record) {
         let Record::Followed { transition, worker, more_workers, .. } = record else { return };
         for (worker, forked) in worker.iter().chain(more_workers).zip(transition.workers()) {
-            self.add(worker, &forked.attributes);
+            self.add(worker, item(&forked));
         }
     }
 
@@ -39,16 +41,24 @@ impl Items {
         self.0.get(agent).map_or("", String::as_str)
     }
 
-    fn add(&mut self, agent: &AgentId, attributes: &BTreeMap<String, String>) {
-        let item = words(attributes);
+    fn add(&mut self, agent: &AgentId, item: String) {
         if !item.is_empty() {
             self.0.insert(agent.clone(), item);
         }
     }
 }
 
+/// What a fork gives its worker, in a few words.
+pub(crate) fn item(forked: &Forked) -> String {
+    let item = words(&forked.attributes);
+    match &forked.input {
+        Some(input) if item.is_empty() => short(&excerpt(input), ITEM_CHARS_MAX),
+        _ => item,
+    }
+}
+
 /// The values of attributes, each short: of those that do not fit, the first ones.
-pub(crate) fn words(attributes: &BTreeMap<String, String>) -> String {
+fn words(attributes: &BTreeMap<String, String>) -> String {
     let mut words = String::new();
     let mut room = ITEM_CHARS_MAX;
     let values = attributes.values().map(|value| excerpt(value));

@@ -129,14 +129,14 @@ impl StatusReport<'_> {
         let names = widest(agents.iter().map(|agent| agent.id.as_str()).collect()).unwrap_or(0);
         let states = widest(agents.iter().map(|agent| agent.current_state.stem()).collect());
         let states = states.unwrap_or(0);
+        let items = widest(agents.iter().map(|agent| board.item(&agent.id)).collect());
+        let items = items.filter(|width| *width > 0).map_or(0, |width| width + 2);
         for agent in agents {
             let line = Line::of("  ").add(Style::Name, agent.id.as_str()).pad(2 + names);
             let line = line.plain("  ").then(state(&agent.current_state)).pad(4 + names + states);
-            let item = match board.item(&agent.id) {
-                "" => Line::new(),
-                item => Line::of(format!("{item}  ")),
-            };
-            page.push(line.plain("  ").then(item).then(self.about(agent, &board)));
+            let line =
+                line.plain("  ").plain(board.item(&agent.id)).pad(6 + names + states + items);
+            page.push(line.then(self.about(agent, &board)));
             if let Phase::Asking { question, .. } = &agent.phase
                 && excerpt(&question.text) != question.text
             {

@@ -10,7 +10,7 @@ use raymond_flow::{
         Action, Halt, Instead, Limits, Message, Record, Response, SessionPlan, StandIn, Status,
         Step, Via,
     },
-    policy::{Join, Question, Transition},
+    policy::{Forked, Join, Question, Transition},
 };
 
 use super::{items, time};
@@ -324,21 +324,8 @@ fn followed(
         Transition::Join(Join { target, .. }) => {
             (Some(target), Line::new().dim(", when its workers have ended"))
         }
-        Transition::Fork { target, next, cd, attributes: variables, more, .. } => {
-            let mut details = match workers {
-                [first, .., last] => {
-                    let name = |name: &AgentId, attributes: Option<&BTreeMap<_, _>>| {
-                        let name = Line::new().add(Style::Name, name.as_str());
-                        let item = attributes.map(items::words).filter(|item| !item.is_empty());
-                        item.map_or(name.clone(), |item| name.dim(format!(" ({item})")))
-                    };
-                    let all = Line::of(format!(" {} workers, ", workers.len()));
-                    let end = more.last().map(|forked| &forked.attributes);
-                    all.then(name(first, Some(variables))).plain(" to ").then(name(last, end))
-                }
-                [only] => Line::of(" ").add(Style::Name, only.as_str()).then(attributes(variables)),
-                [] => Line::new(),
-            };
+        Transition::Fork { target, next, cd, attributes: variables, input, .. } => {
+            let mut details = forked(transition, workers, variables, input.as_ref());
             details = details.then(attribute("cd", cd.as_ref()));
             if next.stem() != from {
                 details = details.dim(format!(", goes on at {}", next.stem()));
@@ -376,6 +363,32 @@ fn followed(
 
 fn returns(to: &StateName) -> Line {
     Line::new().dim(format!(", returns to {}", to.stem()))
+}
+
+/// The workers of a fork, and what it gives them.
+fn forked(
+    transition: &Transition,
+    workers: &[&AgentId],
+    variables: &BTreeMap<String, String>,
+    input: Option<&String>,
+) -> Line {
+    match workers {
+        [first, .., last] => {
+            let forked = transition.workers();
+            let name = |name: &AgentId, forked: Option<&Forked>| {
+                let name = Line::new().add(Style::Name, name.as_str());
+                let item = forked.map(items::item).filter(|item| !item.is_empty());
+                item.map_or(name.clone(), |item| name.dim(format!(" ({item})")))
+            };
+            let all = Line::of(format!(" {} workers, ", workers.len()));
+            all.then(name(first, forked.first())).plain(" to ").then(name(last, forked.last()))
+        }
+        [only] => {
+            let only = Line::of(" ").add(Style::Name, only.as_str());
+            only.then(attributes(variables)).then(attribute("input", input))
+        }
+        [] => Line::new(),
+    }
 }
 
 fn attributes(pairs: &BTreeMap<String, String>) -> Line {

@@ -737,6 +737,24 @@ fn items_of_workers_are_named_wherever_workers_are() {
 }
 
 #[test]
+fn worker_that_has_only_an_input_is_named_by_it() {
+    let split = "for n in 1 2; do echo \"<fork next=\\\"ALL\\\" input=\\\"look at src/$n.rs\\\">W</fork>\"; done";
+    let project = Project::new([
+        ("START.sh", split),
+        ("W.sh", "echo \"<result>$RAYMOND_INPUT</result>\""),
+        ("ALL.sh", "echo '<join>END</join>'"),
+        ("END.sh", "echo '<result>x</result>'"),
+    ]);
+    let ran = project.raymond(&["flow", "--id", "r"]).completed("x");
+    let fork = "fork 2 workers, main_w1 (look at src/1.rs) to main_w2 (look at src/2.rs)";
+    assert!(ran.stderr.contains(fork), "{}", ran.stderr);
+    for command in ["log", "status"] {
+        let said = project.raymond(&[command, "r"]).stdout;
+        assert!(said.contains("main_w2  look at src/2.rs"), "{command}: {said}");
+    }
+}
+
+#[test]
 fn control_characters_of_an_agent_are_shown_in_transitions() {
     let project = Project::new([("START.sh", "printf '<result>a\\033[2Jb</result>'")]);
     let ran = project.raymond(&["flow"]);
