@@ -285,11 +285,12 @@ pub(super) fn check_layout(files: &Files, prefix: &str) -> Result<(), ArchiveErr
 
 /// Whether a file system of Windows can hold a file or folder of this name.
 fn is_portable(name: &str) -> bool {
-    const DEVICES: [&str; 4] = ["CON", "PRN", "AUX", "NUL"];
+    const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
     let stem = name.split('.').next().unwrap_or_default().trim_end().to_uppercase();
     let port = stem.strip_prefix("COM").or_else(|| stem.strip_prefix("LPT"));
-    let is_port =
-        port.is_some_and(|rest| rest.len() == 1 && rest.bytes().all(|b| b.is_ascii_digit()));
+    let mut number = port.unwrap_or_default().chars();
+    let is_port = number.next().is_some_and(|first| "0123456789¹²³".contains(first))
+        && number.next().is_none();
     let has_bad = name.contains(|c: char| c.is_control() || "<>:\"|?*\\".contains(c));
     !(DEVICES.contains(&&*stem) || is_port || has_bad || name.ends_with(['.', ' ']))
 }

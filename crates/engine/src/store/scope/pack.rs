@@ -215,7 +215,7 @@ fn packed_names(folder: &Path) -> Result<Vec<String>, PackError> {
             folders.push((&tests, list(&tests)?));
         }
         for (path, listing) in folders {
-            check_names(&folder.join(path))?;
+            check_entries(&folder.join(path))?;
             // A workflow without some of its files is not the one that was meant to be packed.
             let inner = listing.folders().filter(is_kept).map(|name| format!("{path}{name}"));
             if let Some(plain) =
@@ -233,15 +233,21 @@ fn has_files(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
-/// Refuses names that are not UTF-8, which a listing leaves out: the packed workflow would have fewer files than the
-/// directory, and nobody would know.
-fn check_names(folder: &Path) -> Result<(), PackError> {
+/// Refuses what a listing leaves out: names that are not UTF-8, and links to folders. The packed workflow would have fewer
+/// files than the directory, and nobody would know.
+fn check_entries(folder: &Path) -> Result<(), PackError> {
     let io = |source| PackError::Io { path: folder.to_owned(), source };
     for entry in fs::read_dir(folder).map_err(io)? {
         let entry = entry.map_err(io)?;
-        let name = entry.file_name();
-        if name.to_str().is_none() && !name.as_encoded_bytes().starts_with(b".") {
-            return Err(PackError::Name { path: entry.path() });
+        let (name, path) = (entry.file_name(), entry.path());
+        if name.as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        if name.to_str().is_none() {
+            return Err(PackError::Name { path });
+        }
+        if path.is_symlink() && path.is_dir() {
+            return Err(PackError::Folder { path });
         }
     }
     Ok(())
@@ -325,9 +331,23 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn link_to_a_folder_is_not_left_out_in_silence() {
+        let folder = folder(&[("START.md", b"a")]);
+        std::os::unix::fs::symlink(".", folder.path().join(".hidden")).unwrap();
+        assert!(pack(folder.path()).is_ok());
+        let (other, link) = (tempfile::tempdir().unwrap(), folder.path().join("review"));
+        std::os::unix::fs::symlink(other.path(), &link).unwrap();
+        let PackError::Folder { path } = pack(folder.path()).unwrap_err() else { panic!() };
+        assert_eq!(path, link);
+    }
+
     #[test]
     fn name_that_windows_cannot_hold_is_not_packed() {
-        for name in ["con.md", "Aux", "COM1.tar.gz", "a?.md", "end.", "two\nlines.md"] {
+        for name in
+            ["con.md", "Aux", "COM1.tar.gz", "lpt².md", "CONOUT$", "a?.md", "end.", "two\nlines.md"]
+        {
             let folder = folder(&[("START.md", b"a"), (name, b"x")]);
             let PackError::Layout { source, .. } = pack(folder.path()).unwrap_err() else {
                 panic!()

@@ -276,7 +276,7 @@ fn world_lists_and_reads_subworkflows_but_follows_no_link_to_a_directory() {
         let error = world.read("out/START.md").unwrap_err().to_string();
         assert!(error.contains("out is not a directory of the workflow"), "{error}");
         assert!(world.listing("out/").is_err());
-        assert!(super::pack(&flow).unwrap().windows(5).all(|part| part != b"other"));
+        assert!(matches!(super::pack(&flow), Err(super::PackError::Folder { .. })));
         // The folder of a state may become a link while a run is in it.
         fs::remove_dir_all(flow.join("review")).unwrap();
         std::os::unix::fs::symlink(place.root.join("other"), flow.join("review")).unwrap();
