@@ -27,7 +27,7 @@ use super::{
     limits::{STATES_MAX, TIMEOUT, Watchdog, whereabouts},
     setup::set_up,
 };
-use crate::failure::Failure;
+use crate::{failure::Failure, report::words::of_halt};
 
 /// A file system in memory, where there is one: a rehearsal need not survive.
 const MEMORY: &str = "/dev/shm";
@@ -72,7 +72,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) observers: Vec<Box<dyn Observer>>,
 }
 
-/// Collects the paths, forks, reminders and errors of a run.
+/// Collects the paths, forks, reminders and errors of a run, and why it was stopped.
 #[derive(Default)]
 struct PathObserver {
     paths: BTreeMap<String, Vec<String>>,
@@ -97,6 +97,7 @@ impl Observer for PathObserver {
                 self.reminders.push(format!("[{agent}] {problem}"));
             }
             Record::Failed { agent, error, .. } => self.errors.push(format!("[{agent}] {error}")),
+            Record::Halted { why } => self.errors.push(of_halt(why)),
             _ => {}
         }
     }

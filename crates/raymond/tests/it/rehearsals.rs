@@ -315,6 +315,15 @@ fn case_sets_the_environment_of_its_scripts_and_its_setup() {
 }
 
 #[test]
+fn case_that_a_limit_stops_says_which_with_all_digits() {
+    let states = [("START.md", "x"), ("NEXT.sh", "echo '<result>done</result>'")];
+    let case = "budget: 0.015\nreplies: { START: { text: <goto>NEXT</goto>, cost: 0.02 } }\n";
+    let ran = rehearsed(&states, case);
+    let said = "got stopped\n      the budget is used up: $0.02 of $0.015 are spent";
+    assert!(ran.stdout.contains(said), "{}", ran.stdout);
+}
+
+#[test]
 fn reply_can_be_given_several_times() {
     let states = [
         ("START.md", "---\nallowed_transitions: [{ tag: goto, target: COUNT }]\n---\nx"),
