@@ -76,16 +76,21 @@ pub struct Reply {
     pub how: String,
 }
 
-/// What was answered; a cancel answers nothing.
+/// Who was first; a cancel answers nothing.
 fn told(first: &GivenAnswer) -> String {
-    if first.result.is_empty() { String::new() } else { format!(": {}", first.result) }
+    let GivenAnswer { result, by, how, .. } = first;
+    if how == CANCELLED {
+        return "was closed: its run was cancelled".to_owned();
+    }
+    let result = if result.is_empty() { String::new() } else { format!(": {result}") };
+    format!("was already answered by {by} ({how}){result}")
 }
 
 /// Why an answer was not taken.
 #[derive(Debug, Error)]
 pub enum AnswerError {
     /// The question already has an answer.
-    #[error("question {id} was already answered by {} ({}){}", first.by, first.how, told(first))]
+    #[error("question {id} {}", told(first))]
     Answered {
         /// The question.
         id: AskId,

@@ -171,7 +171,7 @@ fn which(
             let last = asks::last_answer(state_dir, run);
             let last = last.map_err(|error| Failure::io("read the answers", &error))?;
             // Those of a rewound run are asked again when it is resumed.
-            let asks = loaded.is_ok_and(|loaded| {
+            let asks = loaded.as_ref().is_ok_and(|loaded| {
                 let mut asked = loaded.run.questions().map(|(id, ..)| id);
                 loaded.run.status.can_resume() && asked.any(|id| !is_there(&id))
             });
@@ -185,6 +185,7 @@ fn which(
                 let hint = format!("resume it, which asks them: {}", next.command("resume"));
                 return Err(failure.with_hint(hint));
             }
+            loaded?;
             let failure = Failure::refused(format!("run {run} asks nothing"));
             Err(failure.with_hint(format!("show its status: {}", next.command("status"))))
         }
