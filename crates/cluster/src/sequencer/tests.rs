@@ -9,7 +9,7 @@ use raymond_flow::{
     history::CodingAgentsMessage,
     id::{RunId, StateName},
     machine::{Action, Conclusion, Limits, Settings},
-    policy::{Question, Source, Transition},
+    policy::{Forked, Question, Source, Transition},
 };
 use serde_json::json;
 
@@ -153,16 +153,15 @@ fn left(commit: &str) -> StoredCheckout {
 }
 
 fn fork(worktree: Option<WorktreePlan>) -> Transition {
-    Transition::Fork {
+    let worker = Forked {
         target: StateName::new("WORK.md"),
-        next: StateName::new("START.md"),
         cd: None,
         attributes: BTreeMap::new(),
         limit: None,
         worktree: worktree.map(Box::new),
         input: None,
-        more: Vec::new(),
-    }
+    };
+    Transition::Fork { next: StateName::new("START.md"), workers: vec![worker] }
 }
 
 #[test]

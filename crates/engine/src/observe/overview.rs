@@ -291,12 +291,12 @@ impl Overview {
                 self.about(agent, read).waits = None;
             }
             Record::Ended { agent, number: _, spent } => self.end(agent, spent, read),
-            Record::Followed { agent, transition, worker, more_workers, .. } => {
+            Record::Followed { agent, transition, workers, .. } => {
                 let from = before.map(|before| &before.state);
-                for worker in worker.iter().chain(more_workers) {
+                for worker in workers {
                     self.fork(worker, from, read);
                 }
-                self.follow(agent, transition, worker.as_ref(), before, read);
+                self.follow(agent, transition, workers.first(), before, read);
             }
             Record::Joined { agent, .. } => {
                 let to = read.run.agents.get(agent).map(|agent| agent.current_state.clone());

@@ -100,14 +100,12 @@ pub(crate) fn ended(agent: &str, number: u32, dollars: f64) -> Record {
 
 /// An agent follows a transition, which starts these workers.
 pub(crate) fn followed(agent: &str, transition: Transition, workers: &[&str]) -> Record {
-    let mut workers = workers.iter().map(|worker| AgentId::new(*worker));
     Record::Followed {
         agent: AgentId::new(agent),
         transition,
         via: Via::Tag,
         session: None,
-        worker: workers.next(),
-        more_workers: workers.collect(),
+        workers: workers.iter().map(|worker| AgentId::new(*worker)).collect(),
         discarded_returns: 0,
     }
 }
@@ -158,18 +156,7 @@ pub(crate) fn fork(names: &[&str]) -> Transition {
         worktree: None,
         input: None,
     });
-    let mut workers: Vec<_> = workers.collect();
-    let first = workers.remove(0);
-    Transition::Fork {
-        target: first.target,
-        next: StateName::new("NEXT.sh"),
-        cd: None,
-        attributes: first.attributes,
-        limit: None,
-        worktree: None,
-        input: None,
-        more: workers,
-    }
+    Transition::Fork { next: StateName::new("NEXT.sh"), workers: workers.collect() }
 }
 
 /// A question with two choices.

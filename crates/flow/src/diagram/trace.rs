@@ -85,13 +85,13 @@ impl Trace {
     /// before it.
     pub fn add(&mut self, run: &Run, from: StateName, record: &Record) {
         match record {
-            Record::Followed { agent, transition, via, worker, more_workers, .. } => {
+            Record::Followed { agent, transition, via, workers, .. } => {
                 let is_worker = *agent != AgentId::main();
                 let mut take = |to: Option<StateName>, kind| {
                     let way = TakenWay { from: from.clone(), to, kind, is_worker };
                     *self.ways.entry(way).or_default() += 1;
                 };
-                for worker in worker.iter().chain(more_workers) {
+                for worker in workers {
                     take(state_of(run, worker), LinkKind::Way(EdgeKind::Fork));
                 }
                 let kind = match transition {

@@ -34,9 +34,7 @@ mirror! {
             #[serde(default, skip_serializing_if = "is_default")]
             session: Option<SessionId>,
             #[serde(default, skip_serializing_if = "is_default")]
-            worker: Option<AgentId>,
-            #[serde(default, skip_serializing_if = "is_default")]
-            more_workers: Vec<AgentId>,
+            workers: Vec<AgentId>,
             #[serde(default, skip_serializing_if = "is_default")]
             discarded_returns: usize,
         },
@@ -586,22 +584,7 @@ mirror! {
             #[serde(default, skip_serializing_if = "is_default")]
             arguments: BTreeMap<String, String>,
         },
-        Fork {
-            target: StateName,
-            next: StateName,
-            #[serde(default, skip_serializing_if = "is_default")]
-            cd: Option<String>,
-            #[serde(default, skip_serializing_if = "is_default")]
-            attributes: BTreeMap<String, String>,
-            #[serde(default, skip_serializing_if = "is_default")]
-            limit: Option<u32>,
-            #[serde(default, skip_serializing_if = "is_default")]
-            worktree: Option<Box<WorktreePlan>>,
-            #[serde(default, skip_serializing_if = "is_default")]
-            input: Option<String>,
-            #[serde(default, skip_serializing_if = "is_default")]
-            more: Vec<Forked>,
-        },
+        Fork { next: StateName, workers: Vec<Forked> },
         Join(Join),
         Ask(Box<Question>),
         Result { payload: Payload },

@@ -65,8 +65,7 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
         Record::Queued { agent } => queued(run, agent),
         Record::Called { agent } => called(run, agent),
         Record::Ended { agent, number, spent } => ended(run, agent, *number, spent),
-        Record::Followed { agent, transition, via, session, worker, more_workers, .. } => {
-            let workers: Vec<_> = worker.iter().chain(more_workers).cloned().collect();
+        Record::Followed { agent, transition, via, session, workers, .. } => {
             followed(run, agent, (transition, *via), session.as_ref(), workers)
         }
         Record::Asked { agent, number, question, session, .. } => {
@@ -406,14 +405,13 @@ fn followed(
     id: &AgentId,
     (transition, via): (&Transition, Via),
     session: Option<&SessionId>,
-    workers: Vec<AgentId>,
+    workers: &[AgentId],
 ) -> Result<(), ApplyError> {
-    let forked = transition.workers();
     let is_new = workers.iter().all(|worker| !run.agents.contains_key(worker));
-    if forked.len() != workers.len() || !is_new {
+    if transition.workers().len() != workers.len() || !is_new {
         return Err(ApplyError::NoNewWorker { agent: id.clone() });
     }
-    let new = workers.into_iter().zip(run.agents_born..).collect();
+    let new = workers.iter().cloned().zip(run.agents_born..).collect();
     let workers_since = run.crews.get(id).map_or(0, super::Crew::frame_start);
     let mut after = After::Goes;
     let mut entered = 0;

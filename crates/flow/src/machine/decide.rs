@@ -376,14 +376,14 @@ impl<'a> Draft<'a> {
             return;
         }
         let forked = transition.workers();
-        let names = worker_names(self.run, &agent, forked.iter().map(|worker| &worker.target));
+        let workers = worker_names(self.run, &agent, forked.iter().map(|worker| &worker.target));
         let is_join = matches!(transition, Transition::Join(_));
         if states_entered(self.agent, &transition) == 0 {
             self.leave();
         } else if !is_join {
             self.prepare(agent.clone());
         }
-        for (worker, name) in forked.iter().zip(&names) {
+        for (worker, name) in forked.iter().zip(&workers) {
             // One with a limit is given a place by `settle`.
             match &worker.worktree {
                 _ if worker.limit.is_some() => {}
@@ -395,17 +395,13 @@ impl<'a> Draft<'a> {
                 Some(_) => {}
             }
         }
-        let mut names = names.into_iter();
-        let worker = names.next();
-        let more_workers = names.collect();
         let discarded_returns = discarded_returns(self.agent, &transition);
         self.record(Record::Followed {
             agent,
             transition,
             via,
             session,
-            worker,
-            more_workers,
+            workers,
             discarded_returns,
         });
     }

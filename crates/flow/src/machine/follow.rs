@@ -30,7 +30,7 @@ pub(super) fn states_entered(agent: &Agent, transition: &Transition) -> u64 {
         | Transition::Call { .. }
         | Transition::Function { .. }
         | Transition::Join(_) => 1,
-        Transition::Fork { more, .. } => 2 + more.len() as u64,
+        Transition::Fork { workers, .. } => 1 + workers.len() as u64,
         // Asking is free. The answer is followed by a `goto` of its own.
         Transition::Ask(_) => 0,
         Transition::Result { .. } => u64::from(!agent.stack.is_empty()),
@@ -123,14 +123,13 @@ pub(super) fn follow(
             agent.phase = Phase::Joining { join };
             return After::Joins;
         }
-        Transition::Fork { ref next, .. } => {
-            let forked = transition.workers().into_iter().zip(workers);
-            let new = forked.map(|(forked, (id, born))| {
+        Transition::Fork { next, workers: forked } => {
+            let new = forked.into_iter().zip(workers).map(|(forked, (id, born))| {
                 let limit = forked.limit;
                 (worker(agent, forked, id, born), limit)
             });
             let new = new.collect();
-            agent.enter(next.clone());
+            agent.enter(next);
             return After::Forks(new);
         }
         // Not followed, but asked: see `ask`.

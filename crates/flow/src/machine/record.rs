@@ -57,10 +57,8 @@ pub enum Record {
         via: Via,
         /// The session of the answer; `None` for a script, which leaves the session alone.
         session: Option<SessionId>,
-        /// The agent that a fork started.
-        worker: Option<AgentId>,
-        /// The further agents that the same fork started.
-        more_workers: Vec<AgentId>,
+        /// The agents that a fork started, in the order of its workers.
+        workers: Vec<AgentId>,
         /// How many pending returns a reset discarded. More than none is worth a warning.
         discarded_returns: usize,
     },

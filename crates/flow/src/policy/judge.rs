@@ -358,16 +358,15 @@ impl Judge<'_> {
         chooser: &impl Fn(&Tag, &str) -> Chooser,
     ) -> Result<Transition, Problem> {
         let (next, first) = self.forked(tag, chooser)?;
-        let mut more = Vec::new();
+        let mut workers = vec![first];
         for fork in further_forks(tag) {
             let (other, worker) = self.forked(&fork.value, chooser)?;
             if other != next {
                 return Err(Problem::DifferentNext { one: next, other });
             }
-            more.push(worker);
+            workers.push(worker);
         }
-        let Forked { target, cd, attributes, limit, worktree, input } = first;
-        Ok(Transition::Fork { target, next, cd, attributes, limit, worktree, input, more })
+        Ok(Transition::Fork { next, workers })
     }
 
     /// Where the parent goes on, and the worker.

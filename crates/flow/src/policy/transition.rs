@@ -53,24 +53,12 @@ pub enum Transition {
         /// Variables until the subtask returns.
         arguments: BTreeMap<String, String>,
     },
-    /// Start a worker and continue.
+    /// Start workers and continue.
     Fork {
-        /// The worker's first state.
-        target: StateName,
         /// The state at which the parent continues.
         next: StateName,
-        /// The worker's working directory; absolute.
-        cd: Option<String>,
-        /// The worker's variables.
-        attributes: BTreeMap<String, String>,
-        /// How many workers of the parent may be under way; `None` is no limit.
-        limit: Option<u32>,
-        /// The worktree that the worker gets; `None` if it works in the directory itself.
-        worktree: Option<Box<WorktreePlan>>,
-        /// A text for the worker's first state.
-        input: Option<String>,
-        /// The further workers of the same answer.
-        more: Vec<Forked>,
+        /// The workers, at least one, in the order of the answer.
+        workers: Vec<Forked>,
     },
     /// Wait for workers, then go on in the same session.
     Join(Join),
@@ -83,7 +71,7 @@ pub enum Transition {
     },
 }
 
-/// A worker beyond the first that one answer forks.
+/// A worker as a fork asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forked {
     /// Its first state.
@@ -102,19 +90,8 @@ pub struct Forked {
 
 impl Transition {
     /// A fork's workers, in the order of forking; none for other transitions.
-    pub fn workers(&self) -> Vec<Forked> {
-        let Self::Fork { target, cd, attributes, limit, worktree, input, more, .. } = self else {
-            return Vec::new();
-        };
-        let first = Forked {
-            target: target.clone(),
-            cd: cd.clone(),
-            attributes: attributes.clone(),
-            limit: *limit,
-            worktree: worktree.clone(),
-            input: input.clone(),
-        };
-        std::iter::once(first).chain(more.iter().cloned()).collect()
+    pub fn workers(&self) -> &[Forked] {
+        if let Self::Fork { workers, .. } = self { workers } else { &[] }
     }
 
     /// The tag that asks for it.
@@ -162,9 +139,8 @@ impl fmt::Display for Transition {
                 attributes(f, arguments)?;
                 write!(f, ">{target}</function>")
             }
-            Self::Fork { next, .. } => {
-                let mut workers = self.workers().into_iter();
-                workers.try_for_each(|worker| worker.write(f, next))
+            Self::Fork { next, workers } => {
+                workers.iter().try_for_each(|worker| worker.write(f, next))
             }
             Self::Join(Join { target, count, failed, input }) => {
                 f.write_str("<join")?;

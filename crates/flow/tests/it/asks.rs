@@ -1,18 +1,19 @@
 //! Questions to people: how they are asked, answered and followed.
 
 use raymond_flow::{
-    history::Records,
     machine::{
         Due, Halt, Input, Launch, Limits, OnAsk, Phase, RAYMOND, Record, Run, SETTING, Status,
-        TIMEOUT, Via, replay,
+        TIMEOUT, Via,
     },
     policy::Transition,
-    snapshot::Snapshot,
     tag::{QUESTION_BYTES_MAX, Tag, parse},
     world::MemoryWorld,
 };
 
-use crate::sim::{Sim, response, started};
+use crate::{
+    fixtures::{check_journal, check_state},
+    sim::{Sim, response, started},
+};
 
 const PLAN: &str = "---\nallowed_transitions:\n  - { tag: ask, next: PLAN, choices: approve=SHIP|revise|stop=END, timeout: 2h, default: stop }\n---\nPlan.";
 
@@ -298,14 +299,7 @@ fn transition_is_written_as_the_tag_that_asks_for_it() {
     assert_eq!(Transition::Ask(Box::new(question)).to_string(), tag);
 }
 
-/// Asked by a script with everything that a question can have, and answered with everything that an answer
-/// can have. Never changed: every journal that was ever written must stay readable.
-const V1_ASKS: &str = include_str!("../fixtures/v1/asks.jsonl");
-/// The same by a program whose turns have shares of the budget.
-const V1_ASKS_SHARES: &str = include_str!("../fixtures/v1/asks-with-shares.jsonl");
-/// The state file while the question is open.
-const V1_ASKING: &str = include_str!("../fixtures/v1/state-asking.json");
-
+/// Asked by a script with everything that a question can have, and answered with everything that an answer can have.
 #[test]
 fn questions_and_answers_are_kept_in_journal_and_state_file() {
     let mut world = MemoryWorld::new([("START.sh", "s"), ("NEXT.md", "n"), ("END.md", "e")]);
@@ -317,7 +311,7 @@ fn questions_and_answers_are_kept_in_journal_and_state_file() {
     let mut sim = Sim::with(begin, world);
     let tag = "<ask next=\"NEXT\" choices=\"approve=END|revise\" attach=\"plan.md\" timeout=\"1h\" default=\"revise\">Right?</ask>";
     sim.prints("main", tag);
-    let state = Snapshot::to_json(&sim.run, 4096).unwrap();
+    check_state("asking", &sim.run);
     let id = sim.question("main").0;
     let mut answer = response("approve");
     answer.comment = "fine".to_owned();
@@ -331,21 +325,7 @@ fn questions_and_answers_are_kept_in_journal_and_state_file() {
     sim.input(Input::Answered { id, response: Box::new(answer) });
     sim.resume_with(Limits { max_iterations: None, ..sim.run.limits.clone() });
     sim.input(Input::Halt(Halt::Asks));
-    let on_disk = |record| serde_json::to_string(&Records::from(std::slice::from_ref(record)));
-    let lines = sim.journal.iter().map(|record| on_disk(record).unwrap());
-    let lines: String = lines.map(|line| line.trim_matches(['[', ']']).to_owned() + "\n").collect();
-    assert_eq!(lines, V1_ASKS_SHARES);
-    assert_eq!(state, V1_ASKING);
-    let replayed = |sample: &str| {
-        let records = sample.lines().flat_map(|line| {
-            let records: Records = serde_json::from_str(&format!("[{line}]")).unwrap();
-            Vec::<Record>::from(records)
-        });
-        replay(records).unwrap()
-    };
-    assert_eq!(replayed(V1_ASKS_SHARES), sim.run);
-    assert_eq!(replayed(V1_ASKS).agents.len(), sim.run.agents.len());
-    assert_eq!(Snapshot::from_json(V1_ASKING).unwrap().run.questions().count(), 1);
+    check_journal("asks", &sim.journal);
 }
 
 #[test]

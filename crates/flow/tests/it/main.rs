@@ -13,6 +13,7 @@ mod diagrams;
 mod evaluators;
 mod failover;
 mod failures;
+mod fixtures;
 mod forks;
 mod graph;
 mod hostile;

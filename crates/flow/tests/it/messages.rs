@@ -1,15 +1,14 @@
 //! Messages that people send to agents at work: they reach a turn, and each only once.
 
 use raymond_flow::{
-    machine::{Again, Conclusion, FailureClass, Halt, Input, Record, Status, TurnFailure, replay},
+    machine::{Again, Conclusion, FailureClass, Halt, Input, Record, Status, TurnFailure},
     prompt::before_messages,
-    snapshot::Snapshot,
     turn::Outcome,
 };
 
 use crate::{
-    journal::{lines, record},
-    sim::{Sim, agent},
+    fixtures::{check_journal, check_state},
+    sim::Sim,
 };
 
 fn sim() -> Sim {
@@ -162,22 +161,15 @@ fn evaluator_is_not_told_what_the_state_is_told() {
 }
 
 /// A message, and that it was heard.
-const V1_MESSAGES: &str = include_str!("../fixtures/v1/messages.jsonl");
-
 #[test]
 fn messages_are_kept_in_journal_and_state_file() {
     let mut sim = sim();
     sim.tell("main", "use the other table");
     sim.end_hearing("main", reply("<goto>A</goto>"), &["use the other table"]);
     sim.tell("main", "be quick");
-    let said = |record: &&Record| matches!(record, Record::Told { .. } | Record::Heard { .. });
-    let records: Vec<_> = sim.journal.iter().filter(said).cloned().collect();
-    assert_eq!(lines(&records), V1_MESSAGES);
-    assert_eq!(V1_MESSAGES.lines().map(record).collect::<Vec<_>>(), records);
-    let run = replay(sim.journal.clone()).unwrap();
-    assert_eq!(run.agents[&agent("main")].unheard().count(), 1);
-    let state = Snapshot::to_json(&run, 1).unwrap();
-    assert_eq!(Snapshot::from_json(&state).unwrap().run, run);
+    check_journal("messages", &sim.journal);
+    check_state("messages", &sim.run);
+    assert_eq!(sim.agent("main").unheard().count(), 1);
 }
 
 #[test]

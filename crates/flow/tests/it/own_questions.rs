@@ -1,15 +1,16 @@
 //! Questions that a coding agent asks with a tool of its own, in the middle of a turn.
 
 use raymond_flow::{
-    history::Records,
-    machine::{Input, OnAsk, Phase, Record, SessionPlan, Status, replay},
+    machine::{Input, OnAsk, SessionPlan, Status},
     money::Usd,
-    snapshot::Snapshot,
     turn::{Outcome, OwnOption, OwnQuestion},
     world::MemoryWorld,
 };
 
-use crate::sim::{Sim, response, started};
+use crate::{
+    fixtures::{check_journal, check_state},
+    sim::{Sim, response, started},
+};
 
 const START: &str =
     "---\nallowed_transitions:\n  - { tag: goto, target: NEXT }\n  - { tag: result }\n---\nDo it.";
@@ -131,30 +132,15 @@ fn evaluator_that_asks_is_reminded_of_what_it_may_answer() {
     assert_eq!(sim.state("main"), "NEXT.md");
 }
 
-/// Asked in the middle of a turn. Never changed: every journal that was ever written must stay readable.
-const V1_OWN_QUESTION: &str = include_str!("../fixtures/v1/own-question.jsonl");
-/// The state file while the question is open.
-const V1_ASKING: &str = include_str!("../fixtures/v1/state-own-question.json");
-
 #[test]
 fn own_question_is_kept_in_journal_and_state_file() {
     let mut sim = sim();
     asks(&mut sim, &[question("Which?", &["red", "blue"], false)]);
-    let state = Snapshot::to_json(&sim.run, 4096).unwrap();
+    check_state("own-question", &sim.run);
+    let question = sim.question("main").1;
+    assert!(question.continues.is_some());
     sim.answer("main", "blue");
-    let on_disk = |record| serde_json::to_string(&Records::from(std::slice::from_ref(record)));
-    let lines = sim.journal.iter().map(|record| on_disk(record).unwrap());
-    let lines: String = lines.map(|line| line.trim_matches(['[', ']']).to_owned() + "\n").collect();
-    assert_eq!(lines, V1_OWN_QUESTION);
-    assert_eq!(state, V1_ASKING);
-    let records = V1_OWN_QUESTION.lines().flat_map(|line| {
-        let records: Records = serde_json::from_str(&format!("[{line}]")).unwrap();
-        Vec::<Record>::from(records)
-    });
-    assert_eq!(replay(records).unwrap(), sim.run);
-    let asking = Snapshot::from_json(V1_ASKING).unwrap().run;
-    let phase = &asking.agents.values().next().unwrap().phase;
-    assert!(matches!(phase, Phase::Asking { question, .. } if question.continues.is_some()));
+    check_journal("own-question", &sim.journal);
 }
 
 #[test]
@@ -165,6 +151,9 @@ fn tool_that_a_person_allows_may_be_used_until_the_next_state() {
         let (_, asked) = sim.question("main");
         assert_eq!(asked.text.lines().next(), Some("May the coding agent use `shell`?"));
         sim.answer("main", answer);
+        if answer == "allow" {
+            check_journal("granted", &sim.journal);
+        }
         sim.crash();
         let granted = sim.child("main").turn().settings.granted.clone();
         sim.reply("main", "<goto>NEXT</goto>");
@@ -174,17 +163,4 @@ fn tool_that_a_person_allows_may_be_used_until_the_next_state() {
     assert_eq!(granted("allow"), ["shell"]);
     assert!(granted("refuse").is_empty());
     assert!(granted("something else").is_empty());
-}
-
-/// A question for a tool, and the turn that may use it. Never changed, like the samples above.
-const V1_GRANTED: &str = include_str!("../fixtures/v1/granted.jsonl");
-
-#[test]
-fn permission_of_a_person_stays_readable_and_is_written_the_same() {
-    for line in V1_GRANTED.lines() {
-        let line = format!("[{line}]");
-        let records: Records = serde_json::from_str(&line).unwrap();
-        let records = Vec::<Record>::from(records);
-        assert_eq!(serde_json::to_string(&Records::from(&records[..])).unwrap(), line);
-    }
 }

@@ -204,11 +204,7 @@ fn results_are_handed_over_once(sim: &Sim) -> Result<(), TestCaseError> {
     let gone: BTreeSet<_> = ended.iter().map(|(id, _)| id.clone()).collect();
     for (worker, payload) in &ended {
         let forked = sim.journal.iter().find_map(|record| match record {
-            Record::Followed { agent, worker: first, more_workers, .. }
-                if first.iter().chain(more_workers).any(|w| w == worker) =>
-            {
-                Some(agent)
-            }
+            Record::Followed { agent, workers, .. } if workers.contains(worker) => Some(agent),
             _ => None,
         });
         let Some(parent) = forked else { continue };
@@ -371,8 +367,8 @@ proptest! {
         let (mut ids, mut asks, mut answers) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for record in &sim.journal {
             match record {
-                Record::Followed { worker: Some(worker), more_workers, .. } => {
-                    for worker in std::iter::once(worker).chain(more_workers) {
+                Record::Followed { workers, .. } => {
+                    for worker in workers {
                         prop_assert!(names.insert(worker.clone()), "{} was given twice", worker);
                     }
                 }

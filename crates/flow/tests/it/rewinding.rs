@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use raymond_flow::{
-    history::Records,
     id::{RunId, SessionId},
     machine::{Phase, Record, SessionPlan, Status, bookmarks, replay},
     turn::Exit,
 };
 
 use crate::{
+    fixtures::check_journal,
     sim::{Sim, agent},
     worktrees::sim_from,
 };
@@ -116,16 +116,10 @@ fn worker_in_the_middle_of_work_in_its_worktree_can_be_continued_only_there() {
     }
 }
 
-/// Never changed: every journal that was ever written must stay readable.
-const V1_REWOUND: &str = include_str!("../fixtures/v1/rewound.jsonl");
-
 #[test]
 fn rewound_is_kept_in_the_journal() {
     let (from, step) = (RunId::new("old").unwrap(), Some("main.2".to_owned()));
     let sessions = BTreeMap::from([(SessionId::new("s1"), SessionId::new("s1@m"))]);
     let record = Record::Rewound { from, step, sessions };
-    let line = serde_json::to_string(&Records::from(std::slice::from_ref(&record))).unwrap();
-    assert_eq!(format!("{line}\n"), V1_REWOUND);
-    let read: Records = serde_json::from_str(V1_REWOUND).unwrap();
-    assert_eq!(Vec::<Record>::from(read), [record]);
+    check_journal("rewound", &[record]);
 }

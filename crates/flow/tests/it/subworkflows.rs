@@ -1,12 +1,11 @@
 //! Subworkflows: folders of a scope that subtasks and workers enter.
 
 use raymond_flow::{
-    history::Records,
-    machine::{Phase, Record, Status, replay},
+    machine::{Phase, Status},
     turn::Outcome,
 };
 
-use crate::sim::{Sim, agent};
+use crate::{fixtures::check_journal, sim::Sim};
 
 const REVIEW: &str = "---
 allowed_transitions:
@@ -168,20 +167,11 @@ fn folder_that_is_gone_fails_the_agent_and_is_entered_again_when_it_is_back() {
     assert_eq!(sim.state("main"), "review/START.md", "the answer was paid for and is judged again");
 }
 
-/// A run in a subworkflow, with a worker in it.
-const V1_SUBWORKFLOW: &str = include_str!("../fixtures/v1/subworkflow.jsonl");
-
 #[test]
 fn journal_names_the_states_of_a_subworkflow_by_their_path() {
     let mut sim = sim();
     sim.reply("main", "<call return=\"PLAN\">review/PLAN</call>");
     sim.reply("main", "<fork next=\"PLAN\">deep/</fork>");
-    let line =
-        |record: &Record| serde_json::to_string(&Records::from(std::slice::from_ref(record)));
-    let lines: String = sim.journal.iter().map(|record| line(record).unwrap() + "\n").collect();
-    assert_eq!(lines, V1_SUBWORKFLOW);
-    let read = |line: &str| Vec::from(serde_json::from_str::<Records>(line).unwrap());
-    let run = replay(V1_SUBWORKFLOW.lines().flat_map(read)).unwrap();
-    assert_eq!(run, sim.run);
-    assert_eq!(run.agents[&agent("main_deep1")].current_state.folder(), "review/deep/");
+    check_journal("subworkflow", &sim.journal);
+    assert_eq!(sim.agent("main_deep1").current_state.folder(), "review/deep/");
 }

@@ -1,16 +1,17 @@
 //! Worktrees: when a worker starts in one, when it leaves it, and what its parent is told.
 
 use raymond_flow::{
-    history::Records,
     id::AgentId,
-    machine::{Effect, Halt, Input, Phase, Record, Status, pending, replay},
-    snapshot::Snapshot,
+    machine::{Effect, Halt, Input, Phase, Record, Status, pending},
     turn::Exit,
     world::{Checkout, MemoryWorld},
 };
 use serde_json::{Value, json};
 
-use crate::sim::{Sim, agent, started};
+use crate::{
+    fixtures::{check_journal, check_state},
+    sim::{Sim, agent, started},
+};
 
 const POLICY: &str = "---\nallowed_transitions:\n  \
                       - { tag: fork, target: W, next: START, worktree: true, many: true }\n  \
@@ -238,10 +239,6 @@ fn worktree_is_not_made_while_nothing_new_may_start() {
     assert_eq!(sim.child("main_w1").cwd, "/worktrees/main_w1");
 }
 
-/// Worktrees that are planned, made, left and saved.
-const V1_WORKTREES: &str = include_str!("../fixtures/v1/worktrees.jsonl");
-const V1_WORKTREES_STATE: &str = include_str!("../fixtures/v1/state-with-worktrees.json");
-
 #[test]
 fn worktrees_are_kept_in_journal_and_state_file() {
     let mut sim = sim();
@@ -258,19 +255,6 @@ fn worktrees_are_kept_in_journal_and_state_file() {
     sim.reply("main_w3", "<result>three</result>");
     sim.exits("main_s1", "", Exit::Code(3));
     sim.save_worktree("main_s1", None, Some("git is gone"));
-    let line = |record: &Record| {
-        format!(
-            "{}\n",
-            serde_json::to_string(&Records::from(std::slice::from_ref(record))).unwrap()
-        )
-    };
-    let journal: String = sim.journal.iter().map(line).collect();
-    let state = Snapshot::to_json(&sim.run, 77).unwrap();
-    assert_eq!(journal, V1_WORKTREES);
-    assert_eq!(state, V1_WORKTREES_STATE);
-    let records = V1_WORKTREES
-        .lines()
-        .flat_map(|line| -> Vec<Record> { serde_json::from_str::<Records>(line).unwrap().into() });
-    let run = replay(records).unwrap();
-    assert_eq!(Snapshot::from_json(V1_WORKTREES_STATE).unwrap().run, run);
+    check_journal("worktrees", &sim.journal);
+    check_state("worktrees", &sim.run);
 }

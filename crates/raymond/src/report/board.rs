@@ -168,9 +168,8 @@ impl Board {
                 self.failed += 1;
                 self.rows.remove(agent);
             }
-            Record::Followed { agent, transition, worker, more_workers, .. } => {
-                let forked = transition.workers();
-                for (worker, forked) in worker.iter().chain(more_workers).zip(forked) {
+            Record::Followed { agent, transition, workers, .. } => {
+                for (worker, forked) in workers.iter().zip(transition.workers()) {
                     let doing =
                         if forked.limit.is_some() { Doing::Parked } else { Doing::Starting };
                     self.enter(worker, "…", at_ms, doing);

@@ -65,8 +65,8 @@ impl Crews {
     /// Takes in the next record. Returns the agent whose join has got further.
     pub(super) fn record(&mut self, record: &Record) -> Option<AgentId> {
         match record {
-            Record::Followed { agent, transition, worker, more_workers, .. } => {
-                for worker in worker.iter().chain(more_workers) {
+            Record::Followed { agent, transition, workers, .. } => {
+                for worker in workers {
                     let number = self.born;
                     self.born += 1;
                     self.parents.insert(worker.clone(), (agent.clone(), number));

@@ -30,9 +30,9 @@ impl Items {
 
     /// Adds the workers that a record forks.
     pub(crate) fn record(&mut self, record: &Record) {
-        let Record::Followed { transition, worker, more_workers, .. } = record else { return };
-        for (worker, forked) in worker.iter().chain(more_workers).zip(transition.workers()) {
-            self.add(worker, item(&forked));
+        let Record::Followed { transition, workers, .. } = record else { return };
+        for (worker, forked) in workers.iter().zip(transition.workers()) {
+            self.add(worker, item(forked));
         }
     }
 

@@ -112,8 +112,10 @@ impl Narrator {
                 self.ended = Some(LastEnded { step, spent: spent.clone() });
             }
             // Lines of the worker will follow: widen the column now.
-            Record::Followed { worker: Some(worker), more_workers, .. } => {
-                std::iter::once(worker).chain(more_workers).for_each(|name| self.make_room(name));
+            Record::Followed { workers, .. } => {
+                for name in workers {
+                    self.make_room(name);
+                }
             }
             _ => {}
         }

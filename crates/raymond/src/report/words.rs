@@ -121,17 +121,8 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             let by = before.and_then(|before| before.coding_agent.as_deref());
             spent.denied.iter().map(|what| denied(agent, by, what)).collect()
         }
-        Record::Followed {
-            agent,
-            transition,
-            via,
-            worker,
-            more_workers,
-            discarded_returns,
-            ..
-        } => {
-            let workers: Vec<_> = worker.iter().chain(more_workers).collect();
-            let mut news = vec![followed(before, agent, transition, *via, &workers)];
+        Record::Followed { agent, transition, via, workers, discarded_returns, .. } => {
+            let mut news = vec![followed(before, agent, transition, *via, workers)];
             if *discarded_returns > 0 {
                 let returns = count(*discarded_returns as u64, "pending return");
                 let text = Line::of(format!("warning: reset discards {returns}"));
@@ -301,7 +292,7 @@ fn followed(
     id: &AgentId,
     transition: &Transition,
     via: Via,
-    workers: &[&AgentId],
+    workers: &[AgentId],
 ) -> News {
     let from = before.map_or_else(String::new, |before| before.state.stem().to_owned());
     let caller = before.and_then(|before| before.return_to.as_ref());
@@ -324,13 +315,15 @@ fn followed(
         Transition::Join(Join { target, .. }) => {
             (Some(target), Line::new().dim(", when its workers have ended"))
         }
-        Transition::Fork { target, next, cd, attributes: variables, input, .. } => {
-            let mut details = forked(transition, workers, variables, input.as_ref());
-            details = details.then(attribute("cd", cd.as_ref()));
+        Transition::Fork { next, workers: forks } => {
+            let first = forks.first();
+            let details = forked(forks, workers);
+            let mut details =
+                details.then(attribute("cd", first.and_then(|first| first.cd.as_ref())));
             if next.stem() != from {
                 details = details.dim(format!(", goes on at {}", next.stem()));
             }
-            (Some(target), details)
+            (first.map(|first| &first.target), details)
         }
         Transition::Ask(question) => (None, Line::of(format!(": {}", excerpt(&question.text)))),
         Transition::Result { payload } => {
@@ -366,28 +359,22 @@ fn returns(to: &StateName) -> Line {
 }
 
 /// The workers of a fork, and what it gives them.
-fn forked(
-    transition: &Transition,
-    workers: &[&AgentId],
-    variables: &BTreeMap<String, String>,
-    input: Option<&String>,
-) -> Line {
-    match workers {
-        [first, .., last] => {
-            let forked = transition.workers();
-            let name = |name: &AgentId, forked: Option<&Forked>| {
+fn forked(forks: &[Forked], workers: &[AgentId]) -> Line {
+    match (workers, forks) {
+        ([first, .., last], [first_fork, .., last_fork]) => {
+            let name = |name: &AgentId, fork: &Forked| {
                 let name = Line::new().add(Style::Name, name.as_str());
-                let item = forked.map(items::item).filter(|item| !item.is_empty());
+                let item = Some(items::item(fork)).filter(|item| !item.is_empty());
                 item.map_or(name.clone(), |item| name.dim(format!(" ({item})")))
             };
             let all = Line::of(format!(" {} workers, ", workers.len()));
-            all.then(name(first, forked.first())).plain(" to ").then(name(last, forked.last()))
+            all.then(name(first, first_fork)).plain(" to ").then(name(last, last_fork))
         }
-        [only] => {
+        ([only], [fork]) => {
             let only = Line::of(" ").add(Style::Name, only.as_str());
-            only.then(attributes(variables)).then(attribute("input", input))
+            only.then(attributes(&fork.attributes)).then(attribute("input", fork.input.as_ref()))
         }
-        [] => Line::new(),
+        _ => Line::new(),
     }
 }
 

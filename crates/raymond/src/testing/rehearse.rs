@@ -89,9 +89,8 @@ impl Observer for PathObserver {
                 let path = self.paths.entry(agent.to_string()).or_default();
                 path.push(step.state.to_string());
             }
-            Record::Followed { worker: Some(worker), more_workers, .. } => {
-                let workers = std::iter::once(worker).chain(more_workers);
-                self.forked.extend(workers.map(ToString::to_string));
+            Record::Followed { workers, .. } => {
+                self.forked.extend(workers.iter().map(ToString::to_string));
             }
             Record::Reminded { agent, problem, .. } => {
                 self.reminders.push(format!("[{agent}] {problem}"));

@@ -211,12 +211,13 @@ fn destination(before: &Before, transition: &Transition) -> String {
         | Transition::Call { target, .. }
         | Transition::Function { target, .. } => format!("{target} ({kind})"),
         Transition::Join(join) => format!("{} (join)", join.target),
-        Transition::Fork { target, next, more, .. } if more.is_empty() => {
-            format!("{next} (fork, worker at {target})")
-        }
-        Transition::Fork { target, next, more, .. } => {
-            format!("{next} (fork, {} workers, the first at {target})", more.len() + 1)
-        }
+        Transition::Fork { next, workers } => match &workers[..] {
+            [] => format!("{next} (fork)"),
+            [only] => format!("{next} (fork, worker at {})", only.target),
+            [first, ..] => {
+                format!("{next} (fork, {} workers, the first at {})", workers.len(), first.target)
+            }
+        },
         Transition::Ask(_) => "(ask)".to_owned(),
         Transition::Result { .. } => match &before.return_to {
             Some(state) => format!("{state} (result)"),

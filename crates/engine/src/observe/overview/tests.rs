@@ -216,10 +216,10 @@ fn agent_that_has_ended_is_remembered_with_its_result_and_its_cost() {
 fn worker_with_a_worktree_has_ended_when_its_work_is_saved() {
     let (name, repository, commit) = ("main_work1", "/repository".to_owned(), "c0".to_owned());
     let mut forks = fork(&["a"]);
-    if let Transition::Fork { worktree, .. } = &mut forks {
+    if let Transition::Fork { workers, .. } = &mut forks {
         let (repository, commit) = (repository.clone(), commit.clone());
         let (name, inside) = (None, String::new());
-        *worktree = Some(Box::new(WorktreePlan { name, repository, inside, commit }));
+        workers[0].worktree = Some(Box::new(WorktreePlan { name, repository, inside, commit }));
     }
     let mut written = Written::new();
     written.add(2000, [followed("main", forks, &[name])]);

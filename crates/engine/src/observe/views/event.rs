@@ -8,7 +8,7 @@ use raymond_flow::{
         StandIn, Started, Step, Via,
     },
     payload::{Payload, Piece},
-    policy::{Join, Question, Transition, WorktreePlan},
+    policy::{Join, Question, Transition},
 };
 use serde_json::{Value, json};
 
@@ -113,24 +113,18 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
             "event": "worktree_saved", "agent": agent, "head": saved.head,
             "problem": saved.problem,
         }),
-        Record::Followed {
-            agent,
-            transition,
-            via,
-            worker,
-            more_workers,
-            discarded_returns,
-            ..
-        } => {
+        Record::Followed { agent, transition, via, workers, discarded_returns, .. } => {
             let via = of_via(*via);
             let from = before.map(|before| &before.state);
             let event = json!({
-                "event": "transition", "agent": agent, "from": from, "via": via, "worker": worker,
+                "event": "transition", "agent": agent, "from": from, "via": via, "worker": workers.first(),
                 "discarded_returns": discarded_returns,
             });
             let mut event = merged(event, of_transition(transition));
-            if !more_workers.is_empty() {
-                event["more_workers"] = json!(more_workers);
+            if let [_, more @ ..] = &workers[..]
+                && !more.is_empty()
+            {
+                event["more_workers"] = json!(more);
             }
             event
         }
@@ -297,20 +291,16 @@ pub(super) fn of_transition(transition: &Transition) -> Value {
             "to": target, "return": return_to, "cd": cd, "model": model, "input": input,
             "arguments": arguments,
         }),
-        Transition::Fork { target, next, cd, attributes, limit, worktree, input, more } => {
-            let word =
-                |plan: &Option<Box<WorktreePlan>>| plan.as_ref().map(|p| p.word().to_owned());
-            let more = more.iter().map(|worker| {
+        Transition::Fork { next, workers } => {
+            let mut workers = workers.iter().map(|worker| {
                 json!({
                     "to": worker.target, "cd": worker.cd, "attributes": worker.attributes,
-                    "limit": worker.limit, "worktree": word(&worker.worktree),
+                    "limit": worker.limit, "worktree": worker.worktree.as_ref().map(|plan| plan.word()),
                     "input": worker.input,
                 })
             });
-            json!({
-                "to": target, "next": next, "cd": cd, "attributes": attributes, "limit": limit,
-                "worktree": word(worktree), "input": input, "more": more.collect::<Vec<_>>(),
-            })
+            let first = workers.next().unwrap_or_default();
+            merged(json!({ "next": next, "more": workers.collect::<Vec<_>>() }), first)
         }
         Transition::Join(Join { target, count, failed, input }) => json!({
             "to": target, "count": count, "failed": failed.word(), "input": input,

@@ -100,22 +100,14 @@ fn answered(result: &str, by: &str) -> JournalEntry {
         number: 1,
         response: Box::new(response(result, by)),
     };
-    let Record::Followed { agent, transition, session, worker, more_workers, .. } =
+    let Record::Followed { agent, transition, session, workers, .. } =
         followed("main", goto("NEXT.sh"), &[])
     else {
         panic!()
     };
     let discarded_returns = 0;
     let via = Via::Answer;
-    let followed = Record::Followed {
-        agent,
-        transition,
-        via,
-        session,
-        worker,
-        more_workers,
-        discarded_returns,
-    };
+    let followed = Record::Followed { agent, transition, via, session, workers, discarded_returns };
     entry(50, [record, followed])
 }
 

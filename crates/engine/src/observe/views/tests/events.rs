@@ -228,14 +228,12 @@ fn records_about_an_agent_name_it() {
 }
 
 fn follow(transition: Transition, via: Via, workers: &[&str]) -> Record {
-    let mut workers = workers.iter().map(|worker| AgentId::new(*worker));
     Record::Followed {
         agent: main(),
         transition,
         via,
         session: None,
-        worker: workers.next(),
-        more_workers: workers.collect(),
+        workers: workers.iter().map(|worker| AgentId::new(*worker)).collect(),
         discarded_returns: 2,
     }
 }
@@ -318,26 +316,17 @@ fn fork_of_several_workers_tells_each_of_them() {
         "attributes": { "name": "a" }, "worker": "main_work1",
     });
     assert_eq!(one, expected);
-    let Transition::Fork { target, next, attributes, .. } = fork(&["a"]) else { panic!() };
-    let second = Forked {
-        target: target.clone(),
+    let Transition::Fork { next, mut workers } = fork(&["a"]) else { panic!() };
+    workers[0].limit = Some(2);
+    workers.push(Forked {
+        target: workers[0].target.clone(),
         cd: Some("/d".to_owned()),
         attributes: BTreeMap::new(),
         limit: Some(2),
         worktree: None,
         input: Some("in".to_owned()),
-    };
-    let (limit, more) = (Some(2), vec![second]);
-    let fork = Transition::Fork {
-        target,
-        next,
-        cd: None,
-        attributes,
-        limit,
-        worktree: None,
-        input: None,
-        more,
-    };
+    });
+    let fork = Transition::Fork { next, workers };
     let both = told(fork, &["main_work1", "main_work2"]);
     assert_eq!((&both["limit"], &both["more_workers"]), (&json!(2), &json!(["main_work2"])));
     let second = json!({

@@ -172,8 +172,7 @@ fn pending_returns_are_listed_the_next_one_first() {
         transition,
         via: Via::Tag,
         session: session.map(SessionId::new),
-        worker: None,
-        more_workers: Vec::new(),
+        workers: Vec::new(),
         discarded_returns: 0,
     };
     let mut written = Written::new();
@@ -235,17 +234,8 @@ fn joining_agent_counts_its_workers_and_a_worker_without_a_place_is_parked() {
         worktree: None,
         input: None,
     };
-    let (first, second) = (worker(1), worker(1));
-    let forked = Transition::Fork {
-        target: first.target,
-        next: StateName::new("NEXT.sh"),
-        cd: None,
-        attributes: BTreeMap::new(),
-        limit: first.limit,
-        worktree: None,
-        input: None,
-        more: vec![second],
-    };
+    let workers = vec![worker(1), worker(1)];
+    let forked = Transition::Fork { next: StateName::new("NEXT.sh"), workers };
     let (target, failed_workers) = (StateName::new("ALL.sh"), OnFailed::Pass);
     let join = Join { target, count: None, failed: failed_workers, input: None };
     let mut written = Written::new();
