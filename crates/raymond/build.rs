@@ -1,17 +1,19 @@
-//! Determines the commit that is being built, for `raymond --version`.
+//! Determines which build this is, for `raymond --version`: commit, its date and the target.
 
-use std::process::Command;
+use std::{env, process::Command};
 
 fn main() {
     let version = env!("CARGO_PKG_VERSION");
-    let commit = Command::new("git").args(["rev-parse", "--short=9", "HEAD"]).output();
+    let target = env::var("TARGET").unwrap_or_default();
+    let commit = Command::new("git").args(["log", "-1", "--abbrev=9", "--format=%h %cs"]).output();
     let commit = commit.ok().filter(|output| output.status.success());
     let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    let version = match commit {
-        Some(commit) => format!("{version} ({commit})"),
-        None => version.to_owned(),
+    let build = match commit {
+        Some(commit) => format!("{version} ({commit} {target})"),
+        // A package from the registry has no repository.
+        None => format!("{version} ({target})"),
     };
-    println!("cargo::rustc-env=VERSION_AND_COMMIT={version}");
+    println!("cargo::rustc-env=RAYMOND_BUILD={build}");
     // A commit changes one of these.
     println!("cargo::rerun-if-changed=../../.git/HEAD");
     println!("cargo::rerun-if-changed=../../.git/logs/HEAD");

@@ -10,7 +10,7 @@ use super::{authoring::Authoring, upkeep::Upkeep};
 use crate::config;
 
 /// The version, with the commit that it was built from if that is known.
-const VERSION: &str = env!("VERSION_AND_COMMIT");
+const VERSION: &str = env!("RAYMOND_BUILD");
 
 /// Runs multi-step work through AI coding agents.
 #[derive(Debug, Parser)]

@@ -90,8 +90,7 @@ pub(in crate::cli) fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
 }
 
 fn platform() -> CheckResult {
-    let (system, machine) = (env::consts::OS, env::consts::ARCH);
-    let found = format!("{} on {system} {machine}", env!("VERSION_AND_COMMIT"));
+    let found = env!("RAYMOND_BUILD").to_owned();
     let verdict = if cfg!(target_os = "linux") {
         good(found)
     } else {

@@ -71,7 +71,7 @@ pub(in crate::cli) fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
         is_read_only: arguments.read_only,
         budget_max: cap,
         program,
-        version: env!("VERSION_AND_COMMIT").to_owned(),
+        version: env!("RAYMOND_BUILD").to_owned(),
         host: Arc::new(Words),
     })
     .map_err(|error| refused(&error))?;
@@ -101,7 +101,7 @@ pub(super) fn show(state_dir: &Path, folder: &Path) -> Result<(), Failure> {
         is_read_only: true,
         budget_max: None,
         program,
-        version: env!("VERSION_AND_COMMIT").to_owned(),
+        version: env!("RAYMOND_BUILD").to_owned(),
         host: Arc::new(Words),
     })
     .map_err(|error| refused(&error))?;
