@@ -36,13 +36,17 @@ pub(super) fn run(command: Authoring) -> Result<ExitCode, Failure> {
 /// The arguments of `raymond lint`.
 #[derive(Debug, Args)]
 pub(crate) struct Lint {
-    /// A state file, a directory, a zip archive or a YAML file.
+    /// State files, directories, zip archives or YAML files; a directory that is no workflow stands for those in it.
     #[arg(required_unless_present = "explain")]
-    pub(crate) workflow: Option<PathBuf>,
+    pub(crate) workflow: Vec<PathBuf>,
 
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Print findings for a CI system: GitHub's annotations, or SARIF.
+    #[arg(long, value_enum, conflicts_with = "json")]
+    pub(crate) format: Option<FindingFormat>,
 
     /// Minimum severity to show.
     #[arg(long, value_enum, default_value_t = SeverityName::Warning)]
@@ -67,6 +71,15 @@ pub(crate) struct Lint {
     /// Platform whose rules apply [default: this one].
     #[arg(long, value_enum)]
     pub(crate) platform: Option<PlatformName>,
+}
+
+/// A notation of findings that other programs read.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FindingFormat {
+    /// Commands of GitHub's workflows, which annotate the lines of a pull request.
+    Github,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
 }
 
 /// The arguments of `raymond diagram`.

@@ -1,8 +1,18 @@
-//! The findings of lint as text or as JSON.
+//! The findings of lint: as text, as JSON, and for CI systems.
 
-use std::{fmt::Write as _, path::Path};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
-use raymond_flow::{graph::Graph, id::StateName, lint::Finding, source::Severity};
+use raymond_flow::{
+    graph::Graph,
+    id::StateName,
+    lint::{self, Finding},
+    source::Severity,
+};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::out::{self, clipped, one_line, visible};
 
@@ -16,10 +26,122 @@ pub(crate) struct Sources<'a> {
     pub(crate) yaml: Option<&'a str>,
 }
 
+impl Sources<'_> {
+    /// The file that a finding is about: of the workflow as a whole its directory, of a one-file workflow that file.
+    pub(crate) fn file(&self, finding: &Finding) -> PathBuf {
+        match (&finding.file, self.yaml) {
+            (Some(file), None) => self.path.join(file),
+            _ => self.path.to_owned(),
+        }
+    }
+}
+
+/// A finding and where its file is.
+#[derive(Debug, Serialize)]
+pub(crate) struct Placed {
+    /// The file, as the user would type it.
+    pub(crate) path: PathBuf,
+    #[serde(flatten)]
+    pub(crate) finding: Finding,
+}
+
 /// A JSON array, one object for each finding.
-pub(crate) fn as_json(found: &[Finding]) -> String {
+pub(crate) fn as_json(found: &[Placed]) -> String {
     let text = serde_json::to_string_pretty(found).unwrap_or_else(|_| "[]".to_owned());
     format!("{}\n", out::escaped(&text))
+}
+
+/// A command of GitHub's workflows for each finding: it annotates the line in a pull request.
+pub(crate) fn as_github(found: &[Placed]) -> String {
+    let mut text = String::new();
+    for Placed { path, finding } in found {
+        let level = match finding.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "notice",
+        };
+        let (file, title) = (github_property(&path.to_string_lossy()), finding.rule);
+        let (line, column) = (finding.position.line, finding.position.column);
+        let message = match &finding.help {
+            Some(help) => format!("{}\n{help}", finding.message),
+            None => finding.message.clone(),
+        };
+        let message = github_message(&message);
+        let _ = writeln!(
+            text,
+            "::{level} file={file},line={line},col={column},title={title}::{message}"
+        );
+    }
+    text
+}
+
+/// Escapes what would end a message: GitHub decodes it.
+fn github_message(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn github_property(text: &str) -> String {
+    github_message(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+/// A log of code scanning, with the rules that found something.
+pub(crate) fn as_sarif(found: &[Placed]) -> String {
+    let rules: std::collections::BTreeSet<_> =
+        found.iter().map(|placed| placed.finding.rule).collect();
+    let rules: Vec<_> = rules
+        .into_iter()
+        .map(|name| {
+            let manual = lint::rule(name).map(lint::Rule::manual).unwrap_or_default();
+            let title = manual.lines().next().unwrap_or(name);
+            json!({ "id": name, "shortDescription": { "text": title }, "fullDescription": { "text": manual } })
+        })
+        .collect();
+    let results: Vec<_> = found
+        .iter()
+        .map(|Placed { path, finding }| {
+            let level = match finding.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+                Severity::Note => "note",
+            };
+            let (line, column) = (finding.position.line, finding.position.column);
+            let help = finding.help.as_deref().map(|help| format!("\n{help}")).unwrap_or_default();
+            json!({
+                "ruleId": finding.rule,
+                "level": level,
+                "message": { "text": format!("{}{help}", finding.message) },
+                "locations": [{ "physicalLocation": {
+                    "artifactLocation": { "uri": uri(path) },
+                    "region": { "startLine": line, "startColumn": column },
+                } }],
+            })
+        })
+        .collect();
+    let log = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": { "name": "raymond", "version": env!("CARGO_PKG_VERSION"), "rules": rules } },
+            "results": results,
+        }],
+    });
+    format!("{}\n", out::escaped(&format!("{log:#}")))
+}
+
+/// A path as a relative reference: slashes, and everything else that is no plain character in percent notation.
+fn uri(path: &Path) -> String {
+    let mut text = String::new();
+    for byte in path.to_string_lossy().replace('\\', "/").bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => {
+                text.push(char::from(byte));
+            }
+            _ => {
+                let _ = write!(text, "%{byte:02X}");
+            }
+        }
+    }
+    text
 }
 
 /// Each finding with its line of source and a caret under the place.
@@ -42,16 +164,13 @@ fn draw(text: &mut String, finding: &Finding, sources: &Sources<'_>) {
     // Writing to a String cannot fail, here and below.
     let _ = writeln!(text, "{severity}[{rule}]: {}", one_line(message));
     let Some(file) = file else {
-        let _ = writeln!(text, "  --> {}", shown(sources.path));
+        let _ = writeln!(text, "  --> {}", shown(&sources.file(finding)));
         push_help(text, "   ", help.as_deref());
         return;
     };
     let number = position.line.to_string();
     let margin = " ".repeat(number.len());
-    let path = match sources.yaml {
-        Some(_) => sources.path.to_owned(),
-        None => sources.path.join(file),
-    };
+    let path = sources.file(finding);
     let _ = writeln!(text, "{margin} --> {}:{position}", shown(&path));
     let state = sources.graph.state(&StateName::new(file));
     let own = state.map(|state| state.text.as_str()).unwrap_or_default();
@@ -152,6 +271,36 @@ mod tests {
         assert!(drawn.contains(&format!("  | {}^^^^\n", " ".repeat(61))), "{drawn}");
         let widest = drawn.lines().map(|line| line.chars().count()).max();
         assert!(widest < Some(200), "{drawn}");
+    }
+
+    #[test]
+    fn github_annotates_the_line_and_no_text_ends_the_command() {
+        let mut finding = finding_of("---\nmodle: opus\n---\n<result>x</result>");
+        finding.message = "50 % of\nit: wrong".to_owned();
+        finding.help = None;
+        let path = PathBuf::from("a,b/START.md");
+        assert_eq!(
+            as_github(&[Placed { path, finding }]),
+            "::warning file=a%2Cb/START.md,line=2,col=1,title=unknown-key::50 %25 of%0Ait: wrong\n"
+        );
+    }
+
+    #[test]
+    fn sarif_names_rule_file_and_place() {
+        let finding = finding_of("---\nmodle: opus\n---\n<result>x</result>");
+        let path = PathBuf::from("my flow/START.md");
+        let log: serde_json::Value =
+            serde_json::from_str(&as_sarif(&[Placed { path, finding }])).unwrap();
+        let run = &log["runs"][0];
+        assert_eq!(run["tool"]["driver"]["rules"][0]["id"], run["results"][0]["ruleId"]);
+        let place = &run["results"][0]["locations"][0]["physicalLocation"];
+        assert_eq!(place["artifactLocation"]["uri"], "my%20flow/START.md");
+        assert_eq!(place["region"]["startLine"], 2);
+    }
+
+    fn finding_of(start: &str) -> Finding {
+        let graph = Graph::of(&MemoryWorld::new([("START.md", start)]), None).unwrap();
+        lint(&graph, &raymond_flow::lint::Known::default()).swap_remove(0)
     }
 
     /// Every kind of place: an entry, a word, a whole tag, a line, a tab before it, a wide margin.

@@ -19,7 +19,7 @@ pub(crate) mod words;
 
 pub(crate) use asks::{asked_lines, question_json, question_lines};
 pub(crate) use complaint::near;
-pub(crate) use findings::{Sources, as_json, as_text};
+pub(crate) use findings::{Placed, Sources, as_github, as_json, as_sarif, as_text};
 pub(crate) use json_lines::JsonLines;
 pub(crate) use lines::{Lines, warning};
 pub(crate) use live::Live;

@@ -67,7 +67,23 @@ fn lint_prints_json_that_programs_can_read() {
     assert_eq!(first["rule"], "missing-target");
     assert_eq!(first["severity"], "error");
     assert_eq!(first["file"], "START.sh");
+    assert!(first["path"].as_str().unwrap().ends_with("START.sh"));
     assert_eq!((first["line"].as_u64(), first["column"].as_u64()), (Some(1), Some(13)));
+}
+
+#[test]
+fn lint_of_a_directory_of_workflows_reports_about_each() {
+    let project = Project::new([("one/START.sh", "echo '<goto>GONE</goto>'")]);
+    project.write("flow/two/START.sh", "echo '<goto>AWAY</goto>'");
+    let ran = project.raymond(&["lint", "flow", "--format", "github"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let files: Vec<_> =
+        ran.stdout.lines().filter_map(|line| line.split(['=', ',']).nth(1)).collect();
+    assert_eq!(files.len(), 2, "{ran:?}");
+    assert!(
+        files[0].ends_with("flow/one/START.sh") && files[1].ends_with("flow/two/START.sh"),
+        "{files:?}"
+    );
 }
 
 #[test]

@@ -45,7 +45,9 @@ impl Project {
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {
-        fs::write(self.file(name), text).unwrap();
+        let path = self.file(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
     }
 
     pub(crate) fn read(&self, name: &str) -> String {

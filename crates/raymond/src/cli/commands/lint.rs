@@ -10,12 +10,15 @@ use raymond_flow::{
     source::{Platform, Severity},
 };
 
-use super::prepare::LoadedProject;
+use super::{prepare::LoadedProject, workflows};
 use crate::{
-    cli::{args::Place, authoring::Lint},
+    cli::{
+        args::Place,
+        authoring::{FindingFormat, Lint},
+    },
     failure::Failure,
     out,
-    report::{Sources, as_json, as_text},
+    report::{Placed, Sources, as_github, as_json, as_sarif, as_text},
 };
 
 /// `raymond lint WORKFLOW`
@@ -23,29 +26,38 @@ pub(in crate::cli) fn lint(arguments: &Lint) -> Result<ExitCode, Failure> {
     if let Some(rule) = &arguments.explain {
         return explain(rule);
     }
-    let workflow = arguments.workflow.as_deref().unwrap_or(Path::new("."));
     let platform = arguments.platform.map_or(Platform::HERE, Platform::from);
-    let OpenedWorkflow { files, graph } = open(workflow, platform)?;
     let project = LoadedProject::of(&Place { data_dir: None }).ok();
     let known = Known {
         variables: arguments.variables.iter().cloned().collect(),
         coding_agents: project.map(|project| project.agents.known()),
     };
-    let mut found = lint::lint(&graph, &known);
-    let yaml = files.place(&mut found);
-    weigh(&mut found, &arguments.deny, &arguments.allow)?;
     let level = Severity::from(arguments.level);
-    let shown: Vec<Finding> = found.iter().filter(|f| f.severity >= level).cloned().collect();
-    let text = if arguments.json {
-        as_json(&shown)
-    } else {
-        as_text(&shown, &Sources { path: &files.path, graph: &graph, yaml })
+    let (mut all, mut places, mut text) = (Vec::new(), Vec::new(), String::new());
+    for workflow in workflows::named(&arguments.workflow)? {
+        let OpenedWorkflow { files, graph } = open(&workflow, platform)?;
+        let mut found = lint::lint(&graph, &known);
+        let yaml = files.place(&mut found);
+        weigh(&mut found, &arguments.deny, &arguments.allow)?;
+        let sources = Sources { path: &files.path, graph: &graph, yaml };
+        let shown: Vec<_> = found.iter().filter(|f| f.severity >= level).cloned().collect();
+        text.push_str(&as_text(&shown, &sources));
+        places.extend(
+            shown.into_iter().map(|finding| Placed { path: sources.file(&finding), finding }),
+        );
+        all.append(&mut found);
+    }
+    let text = match arguments.format {
+        _ if arguments.json => as_json(&places),
+        Some(FindingFormat::Github) => as_github(&places),
+        Some(FindingFormat::Sarif) => as_sarif(&places),
+        None => text,
     };
     out::text(&text)?;
-    if !arguments.json {
-        summarize(&found, shown.len());
+    if !arguments.json && arguments.format.is_none() {
+        summarize(&all, places.len());
     }
-    let has_errors = found.iter().any(|finding| finding.severity == Severity::Error);
+    let has_errors = all.iter().any(|finding| finding.severity == Severity::Error);
     Ok(ExitCode::from(u8::from(has_errors)))
 }
 

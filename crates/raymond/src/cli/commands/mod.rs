@@ -32,6 +32,7 @@ mod show;
 mod tell;
 mod test;
 mod trust;
+mod workflows;
 
 pub(super) use acp::{acp, greet};
 pub(crate) use answer::user;
