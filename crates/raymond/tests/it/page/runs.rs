@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::env::{Desk, PATIENCE, gated};
-use crate::env::{Project, wait_until};
+use crate::env::{Project, Ran, wait_until};
 
 /// A script that fails until there is a file `good`.
 const SHAKY: &str = "[ -e good ] && echo '<result>good now</result>' || exit 3";
@@ -268,6 +268,28 @@ fn agent_is_told_something_from_the_page_and_reads_it_with_its_next_prompt() {
     desk.wait_for_end("busy");
     let said = desk.project.read("said");
     assert!(said.contains("use the other table") && said.contains("be quick"), "{said}");
+    desk.is_sound();
+}
+
+#[test]
+fn use_of_a_subscription_is_shown_before_its_limit_is_reached() {
+    let project = Project::new([("START.md", "Begin.")]);
+    let info = r#"{"status":"allowed","unifiedWindows":{"five_hour":{"utilization":0.93,"resetsAt":4000000000},"seven_day":{"utilization":0.41}}}"#;
+    let limits = format!(r#"{{"type":"rate_limit_event","rate_limit_info":{info}}}"#);
+    let result = r#"{"type":"result","usage":{"input_tokens":1},"total_cost_usd":0.01,"is_error":false,"result":"<result>done</result>"}"#;
+    let claude = format!(
+        "#!/bin/bash\nread -r prompt\necho \"$prompt\"\necho '{limits}'\necho '{result}'\n"
+    );
+    project.write("claude", &claude);
+    let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(project.file("claude"), runs).unwrap();
+    let mut command = project.command(&["flow", "--id", "used", "--no-lint"]);
+    command.env("RAYMOND_CLAUDE", project.file("claude"));
+    Ran::of(&command.output().unwrap()).completed("done");
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.go_to_run("used");
+    desk.until_says(".usage:has(.near)", "5-hour 93 %");
+    desk.until_says(".usage:not(:has(.near))", "weekly 41 %");
     desk.is_sound();
 }
 
