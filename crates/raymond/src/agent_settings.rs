@@ -54,7 +54,7 @@ const NATIVE_KEYS: [&str; 6] = ["program", "arguments", "model", "prices", "kind
 /// The keys of a coding agent that speaks ACP.
 const ACP_KEYS: [&str; 8] =
     ["acp", "model", "mode", "tools", "prices", "reports_cost", "can_branch", "questions"];
-const CLAUDE_KEYS: [&str; 9] = [
+const CLAUDE_KEYS: [&str; 10] = [
     "program",
     "arguments",
     "model",
@@ -62,6 +62,7 @@ const CLAUDE_KEYS: [&str; 9] = [
     "questions",
     "fallback_model",
     "max_turns",
+    "system",
     "mcp",
     "add_dirs",
 ];
@@ -124,6 +125,8 @@ pub(crate) struct AgentSettings {
     pub(crate) fallback_model: Vec<String>,
     /// How often a turn may ask the model.
     pub(crate) max_turns: Option<u32>,
+    /// What is added to the system prompt.
+    pub(crate) system: Option<String>,
     /// The MCP servers that a state may name.
     pub(crate) mcp: BTreeMap<String, serde_json::Value>,
     /// The directories that a state may add.
@@ -177,7 +180,7 @@ impl AgentSettings {
                 "tools" => {
                     settings.tools = Some(texts(value).ok_or_else(|| wrong("is a list of texts"))?);
                 }
-                "fallback_model" | "max_turns" | "mcp" | "add_dirs" => {
+                "fallback_model" | "max_turns" | "system" | "mcp" | "add_dirs" => {
                     settings.read_option(key, value).map_err(wrong)?;
                 }
                 // Read above.
@@ -217,6 +220,7 @@ impl AgentSettings {
                 let number = whole(value).filter(|number| *number > 0);
                 self.max_turns = Some(number.ok_or("must be a whole number from 1")?);
             }
+            "system" => self.system = Some(text(value).ok_or("must be a text")?),
             "mcp" => {
                 let must = "must be a table of servers: NAME = { command = …, args = […] }";
                 self.mcp = servers(value).ok_or(must)?;

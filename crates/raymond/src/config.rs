@@ -781,7 +781,7 @@ mod tests {
 
     #[test]
     fn options_of_claude_are_read_and_the_values_of_servers_are_not_shown() {
-        let text = "[agents.claude]\nfallback_model = 'haiku'\nmax_turns = 9\nadd_dirs = ['/data']\n\
+        let text = "[agents.claude]\nfallback_model = 'haiku'\nmax_turns = 9\nsystem = 'Be kind.'\nadd_dirs = ['/data']\n\
                     [agents.claude.mcp.one]\ncommand = 'serve'\nargs = ['a', 1]\nenv = { KEY = 'hidden' }\n";
         let config = of(text).unwrap();
         let claude = &config.agents["claude"];
@@ -789,6 +789,7 @@ mod tests {
             (&claude.fallback_model[..], claude.max_turns),
             (&["haiku".to_owned()][..], Some(9))
         );
+        assert_eq!(claude.system.as_deref(), Some("Be kind."));
         assert_eq!(claude.add_dirs, [Path::new("/data")]);
         let server = claude.mcp["one"].to_string();
         assert_eq!(server, r#"{"args":["a",1],"command":"serve","env":{"KEY":"hidden"}}"#);
@@ -796,6 +797,7 @@ mod tests {
         for (key, why) in [
             ("fallback_model = '-x'", "must be the name of a model, or a list of names"),
             ("max_turns = 0", "must be a whole number from 1"),
+            ("system = ' '", "must be a text"),
             ("add_dirs = ['data']", "must be a list of absolute directories"),
             ("mcp = ['one']", "must be a table of servers"),
         ] {

@@ -61,6 +61,8 @@ pub struct ClaudeConfig {
     pub fallback_model: Vec<String>,
     /// How often a turn may ask the model, for states that do not say it.
     pub max_turns: Option<u32>,
+    /// What is added to the system prompt in states that do not say it.
+    pub system: Option<String>,
     /// The MCP servers that a state may name, as Claude reads them.
     pub mcp: BTreeMap<String, serde_json::Value>,
     /// The directories that a state may add, and all below them; absolute.
@@ -116,7 +118,8 @@ impl CodingAgent for ClaudeAgent {
 
     fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
         let mut command = command::command(&self.config, request)?;
-        if request.turn.settings.options.system.is_some()
+        let system = &request.turn.settings.options.system;
+        if (system.is_some() || self.config.system.is_some())
             && *self.keeps_system.get_or_init(|| options::keeps_system(&self.config.program))
         {
             command.program.extend(options::FORGET_SYSTEM.map(str::to_owned));

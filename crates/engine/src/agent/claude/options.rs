@@ -47,7 +47,7 @@ pub(super) fn chosen(
     if let Some(most) = asked.max_turns.or(config.max_turns) {
         add("--max-turns", most.to_string());
     }
-    if let Some(text) = &asked.system {
+    if let Some(text) = asked.system.as_ref().or(config.system.as_ref()) {
         add("--append-system-prompt", text.clone());
     }
     if let Some(schema) = &asked.schema {

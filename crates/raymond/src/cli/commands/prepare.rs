@@ -181,6 +181,7 @@ pub(super) fn agents(config: &Config) -> Agents {
         tools: own.tools.unwrap_or_default(),
         fallback_model: own.fallback_model,
         max_turns: own.max_turns,
+        system: own.system,
         mcp: own.mcp,
         add_dirs: own.add_dirs,
         model: own.model,

@@ -53,10 +53,15 @@ fn words(texts: &[&str]) -> Vec<String> {
 #[test]
 fn options_of_the_state_win_over_those_of_the_settings() {
     let nowhere = Path::new("/nowhere");
-    let settings =
-        ClaudeConfig { fallback_model: words(&["haiku"]), max_turns: Some(9), ..config() };
+    let settings = ClaudeConfig {
+        fallback_model: words(&["haiku"]),
+        max_turns: Some(9),
+        system: Some("Be kind.".to_owned()),
+        ..config()
+    };
     let of_settings = given(&settings, nowhere, TurnOptions::default(), false).unwrap();
-    assert_eq!(of_settings.arguments, ["--fallback-model", "haiku", "--max-turns", "9"]);
+    let expected = "--fallback-model haiku --max-turns 9 --append-system-prompt Be kind.";
+    assert_eq!(of_settings.arguments.join(" "), expected);
     let asked = TurnOptions {
         fallback_model: words(&["sonnet", "opus"]),
         max_turns: Some(3),
