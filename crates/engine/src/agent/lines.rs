@@ -26,6 +26,12 @@ where
     Ok(serde_json::from_value(value).unwrap_or_default())
 }
 
+/// The object that a line is. A list is none, although serde would fill the fields of one from it.
+pub(super) fn object<T: DeserializeOwned>(line: &[u8]) -> Option<T> {
+    let is_object = line.trim_ascii_start().starts_with(b"{");
+    is_object.then(|| serde_json::from_slice(line).ok())?
+}
+
 /// Calls `see` with every line of the first `bytes` of the file at `path`.
 pub(super) fn each_line(path: &Path, bytes: u64, mut see: impl FnMut(&[u8])) -> io::Result<()> {
     let mut file = BufReader::new(regular::open(path)?.take(bytes));

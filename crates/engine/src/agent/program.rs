@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Activity, CodingAgent, DETAIL_BYTES_MAX, Entry, ToolDetail, ToolOutcome, TranscriptReader,
-    TurnCommand, TurnEnd, TurnOutput, TurnRequest, account, cut, misconfigured,
+    TurnCommand, TurnEnd, TurnOutput, TurnRequest, account, cut, lines::object, misconfigured,
 };
 
 /// The longest last line: more than an answer of a model.
@@ -190,7 +190,7 @@ pub(super) struct ProgramTool {
 
 impl ProgramEvent {
     fn read(line: &[u8]) -> Option<Self> {
-        serde_json::from_slice(line).ok()
+        object(line)
     }
 
     fn entry(self) -> Option<Entry> {
@@ -243,11 +243,11 @@ impl TranscriptReader for PlainReader {
     fn line(&mut self, line: &[u8]) -> Vec<Entry> {
         let text = String::from_utf8_lossy(line);
         let text = text.trim_end();
-        let last: Option<LastLine> = serde_json::from_str(text).ok();
+        let last: Option<LastLine> = object(text.as_bytes());
         let is_answer = last.is_some_and(|last| {
             last.result.is_some() || last.error.is_some() || !last.asks.is_empty()
         });
-        let is_session = serde_json::from_str::<SessionLine>(text).is_ok();
+        let is_session = object::<SessionLine>(text.as_bytes()).is_some();
         if text.is_empty() || is_answer || is_session {
             return Vec::new();
         }
@@ -319,7 +319,7 @@ impl CodingAgent for ProgramAgent {
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         let line = last_line(output.stdout, output.stdout_bytes)?;
         let early = early_session(output.stdout, output.stdout_bytes)?;
-        let Ok(line) = serde_json::from_str::<LastLine>(&line) else {
+        let Some(line) = object::<LastLine>(line.as_bytes()) else {
             let message = match output.exit_code {
                 Some(code) => format!("the program exited with code {code} and without an answer"),
                 None => "the program was killed".to_owned(),
@@ -392,7 +392,7 @@ fn early_session(path: &Path, bytes: u64) -> io::Result<Option<SessionId>> {
         .take(bytes.min(FIRST_BYTES_MAX))
         .read_to_end(&mut start)?;
     let text = String::from_utf8_lossy(&start);
-    let mut lines = text.lines().filter_map(|line| serde_json::from_str::<SessionLine>(line).ok());
+    let mut lines = text.lines().filter_map(|line| object::<SessionLine>(line.as_bytes()));
     Ok(lines.next().and_then(|line| SessionId::reported(&line.session).ok()))
 }
 

@@ -11,11 +11,14 @@ const WHOLE: [&str; 3] = ["args", "arguments", "rawInput"];
 /// Keys that are added: unknown ones, and known ones of other kinds of lines, with nothing in them.
 const ADDED: [&str; 8] = ["zz", "", "Type", "error", "usage", "item", "result", "message"];
 /// Lines that mean nothing to any reader.
-const LINES: [&str; 8] = [
+const LINES: [&str; 11] = [
     "",
     "not JSON",
     "{\"type\":",
     "[1,2]",
+    r#"["result"]"#,
+    r#"["agent_settled","x"]"#,
+    r#"["turn.completed",{}]"#,
     "null",
     r#"{"type":"not.known","item":3,"message":["x"],"usage":"none","error":"no"}"#,
     r#"{"kind":"turn.completed"}"#,

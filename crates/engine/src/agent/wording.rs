@@ -105,7 +105,7 @@ fn of_status(status: u16) -> Option<Words> {
         402 => Some(Words::Billing),
         413 => Some(Words::PromptTooLong),
         429 => Some(Words::RateLimit),
-        500.. => Some(Words::Transient),
+        408 | 500.. => Some(Words::Transient),
         _ => None,
     }
 }

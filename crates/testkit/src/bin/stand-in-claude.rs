@@ -15,6 +15,17 @@ use std::{
 
 use serde_json::{Value, json};
 
+/// Keys of some kinds of lines that others may have, too, with nothing in them.
+const EMPTY: [&str; 8] = [
+    "usage",
+    "errors",
+    "permission_denials",
+    "message",
+    "subtype",
+    "modelUsage",
+    "model",
+    "attempt",
+];
 /// What a turn costs, in dollars.
 const TURN_USD: f64 = 0.001;
 
@@ -139,6 +150,11 @@ fn write_shuffled(value: &Value, is_event: bool, random: &mut Random, into: &mut
                 for number in 0..random.below(3) {
                     fields
                         .push((format!("new_{number}"), json!({ "type": "result", "x": [null] })));
+                }
+                for name in EMPTY {
+                    if random.below(4) == 0 && fields.iter().all(|(known, _)| known != name) {
+                        fields.push((name.to_owned(), Value::Null));
+                    }
                 }
             }
             into.push('{');

@@ -8,7 +8,8 @@ use raymond_flow::{
 
 use super::{
     super::limit::{self, ToldLimit},
-    output::{ClaudeEvent, ClaudeEvents, ClaudeRateLimit, failed},
+    event::{ClaudeEvent, ClaudeRateLimit},
+    output::{ClaudeEvents, failed},
 };
 
 /// The most that is shown of Claude's message about a failure.
@@ -74,23 +75,24 @@ fn class(events: &ClaudeEvents, result: &ClaudeEvent, message: &str) -> FailureC
     if result.stop_reason.as_deref() == Some("refusal") {
         return FailureClass::Refused;
     }
-    // The last reply names the kind in every version, the result in newer ones.
-    match events.error.as_deref().or(result.api_error.as_deref()) {
+    // The last reply names the kind in every version, the result in newer ones; the status tells what has no name.
+    let kind = events.error.as_deref().or(result.api_error.as_deref());
+    match (kind, result.api_error_status) {
         // A full context window has no name of its own.
-        Some("max_output_tokens") if message.contains("context window") => {
+        (Some("max_output_tokens"), _) if message.contains("context window") => {
             FailureClass::PromptTooLong
         }
-        Some("max_output_tokens") => FailureClass::AnswerTooLong,
-        Some("authentication_failed") => FailureClass::Authentication,
-        Some("billing_error") => FailureClass::Billing,
-        Some("model_not_found") => FailureClass::UnknownModel,
+        (Some("max_output_tokens"), _) => FailureClass::AnswerTooLong,
+        (Some("model_not_found"), _) => FailureClass::UnknownModel,
+        (Some("authentication_failed"), _) | (_, Some(401 | 403)) => FailureClass::Authentication,
+        (Some("billing_error"), _) | (_, Some(402)) => FailureClass::Billing,
         // A limit on requests: all agents of the run share it, as they share a usage limit.
-        Some("rate_limit") => {
+        (Some("rate_limit" | "usage_limit_reached"), _) | (_, Some(429)) => {
             let said_at_ms = u64::try_from(events.said_at.as_millisecond()).unwrap_or_default();
             let resets_at = |wait_ms: u64| said_at_ms.saturating_add(wait_ms).div_ceil(1000);
             FailureClass::UsageLimit { resets_at: events.retry_after_ms.map(resets_at) }
         }
-        Some("server_error" | "overloaded" | "connection_failed") => {
+        (Some("server_error" | "overloaded" | "connection_failed"), _) | (_, Some(408 | 500..)) => {
             FailureClass::Transient { retry_after_ms: events.retry_after_ms }
         }
         _ => FailureClass::Other,

@@ -5,7 +5,8 @@
 //! | `checkup` | whether it is installed and logged in |
 //! | `command` | the command line, the environment and the prompt of a turn |
 //! | `reader` | the events as a transcript that does not depend on Claude Code |
-//! | `output` | the events that Claude prints, and the outcome of a turn |
+//! | `event` | one event that Claude prints, and the cost that it tells |
+//! | `output` | the outcome of a turn, from its events |
 //! | `failure` | the classes of Claude's errors |
 //! | `transcript` | where a session is on disk, and what it already contains |
 //! | `questions` | what Claude asks with its own tool |
@@ -15,6 +16,7 @@
 
 mod checkup;
 mod command;
+mod event;
 mod failure;
 mod options;
 mod output;

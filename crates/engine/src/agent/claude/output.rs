@@ -9,24 +9,28 @@
 //! Where that sum begins depends on the version: at zero, or since 2.1.277 at what the transcript says that the session had cost when a
 //! process last left it. Since 2.1.309 a result also says what was spent since the one before, and so where the sum began.
 
-use std::{collections::BTreeMap, io, path::Path};
+use std::{io, path::Path};
 
 use jiff::Timestamp;
 use raymond_flow::{
     id::SessionId,
-    machine::{FailureClass, Spent, Tokens, TurnFailure, UsageWindow},
-    money::Usd,
+    machine::{FailureClass, Spent, TurnFailure, UsageWindow},
     text::excerpt,
     turn::{Outcome, OwnQuestion},
 };
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{command, failure, permits, questions, transcript};
+use super::{
+    command,
+    event::{
+        ClaudeEvent, ClaudeMessage, ClaudeRateLimit, ClaudeUsage, Denial, Total, counts_by_session,
+    },
+    failure, permits, questions, transcript,
+};
 use crate::agent::{
     Activity, TurnEnd, TurnOutput,
     limit::{self, said_at},
-    lines::{complaint, each_line},
+    lines::{complaint, each_line, object},
 };
 
 /// The model that Claude reports for messages that it generates itself.
@@ -35,161 +39,12 @@ const SYNTHETIC: &str = "<synthetic>";
 /// The tool with which the model gives its structured output.
 const STRUCTURED_OUTPUT: &str = "StructuredOutput";
 
+/// Why there is no answer of a process that has finished a turn, and has not said that it began the one it was given.
+const NOT_BEGUN: &str = "Claude did not say that it began the prompt; if that happens again, this version \
+    speaks differently: see `raymond doctor`, and keep no process with `--warm 0`";
+
 /// The kinds of events that a turn cannot do without.
 const KINDS: [&str; 4] = ["system", "user", "assistant", "result"];
-
-/// One event, with the fields of all kinds of events that matter here.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct ClaudeEvent {
-    #[serde(rename = "type")]
-    kind: String,
-    pub(super) subtype: String,
-    uuid: Option<String>,
-    session_id: Option<String>,
-    pub(super) is_error: bool,
-    pub(super) result: Option<String>,
-    pub(super) errors: Vec<String>,
-    pub(super) api_error_status: Option<u16>,
-    pub(super) stop_reason: Option<String>,
-    pub(super) terminal_reason: Option<String>,
-    /// Of a `result`, in newer versions: the kind of failure that it reports.
-    pub(super) api_error: Option<String>,
-    /// The call of the subagent that the event belongs to, if it belongs to one.
-    parent_tool_use_id: Option<String>,
-    /// Of a `result`: the usage of its own turn.
-    usage: ClaudeUsage,
-    /// Of a `result`: the cost of the process or of the session so far.
-    total_cost_usd: Option<f64>,
-    /// Of a `result`: the tokens of the process or of the session so far.
-    #[serde(rename = "modelUsage")]
-    model_usage: BTreeMap<String, ModelUsage>,
-    /// Of a `result`: what was used since the result before it, or since the start of the process.
-    model_usage_since_last_result: Option<BTreeMap<String, ModelUsage>>,
-    permission_denials: Vec<Denial>,
-    /// Of a `result`: the structured output, if the model gave one. Its text is then the same, as JSON.
-    structured_output: Option<serde_json::Value>,
-    model: Option<String>,
-    /// Of `init`.
-    claude_code_version: Option<String>,
-    cwd: Option<String>,
-    /// Of an `assistant` event: the kind of failure that it reports.
-    error: Option<serde_json::Value>,
-    message: Option<ClaudeMessage>,
-    rate_limit_info: Option<ClaudeRateLimit>,
-    retry_delay_ms: f64,
-    /// Of an `api_retry`: which retry it is, from 1.
-    attempt: u32,
-    /// Of a change of the model: the one that is asked instead, and why in Claude's words.
-    fallback_model: Option<String>,
-    content: Option<serde_json::Value>,
-    /// Of an `api_retry`: the status of the answer, if there was one.
-    error_status: Option<u16>,
-}
-
-#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-struct ClaudeUsage {
-    #[serde(rename = "input_tokens")]
-    input: u64,
-    #[serde(rename = "output_tokens")]
-    output: u64,
-    #[serde(rename = "cache_read_input_tokens")]
-    cache_read: u64,
-    #[serde(rename = "cache_creation_input_tokens")]
-    cache_write: u64,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct ModelUsage {
-    #[serde(rename = "inputTokens")]
-    input: u64,
-    #[serde(rename = "outputTokens")]
-    output: u64,
-    #[serde(rename = "cacheReadInputTokens")]
-    cache_read: u64,
-    #[serde(rename = "cacheCreationInputTokens")]
-    cache_write: u64,
-    #[serde(rename = "costUSD")]
-    cost_usd: f64,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Denial {
-    #[serde(rename = "tool_name")]
-    tool: String,
-    #[serde(rename = "tool_use_id")]
-    id: String,
-    #[serde(rename = "tool_input")]
-    input: serde_json::Value,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ClaudeMessage {
-    id: String,
-    /// [`SYNTHETIC`] if Claude generated the message itself.
-    model: String,
-    content: serde_json::Value,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct ClaudeRateLimit {
-    status: String,
-    /// In seconds since 1970, after [`limit::seconds`].
-    pub(super) resets_at: Option<u64>,
-    /// Whether turns continue on extra usage.
-    is_using_overage: bool,
-    /// How much of each window is used. Before, an event told of the window that is nearest to its limit only.
-    unified_windows: BTreeMap<String, ClaudeWindow>,
-    rate_limit_type: Option<String>,
-    utilization: Option<f64>,
-}
-
-/// A window in which the provider counts usage.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ClaudeWindow {
-    /// The part of it that is used, from 0 to 1.
-    utilization: Option<f64>,
-    resets_at: Option<u64>,
-}
-
-impl ClaudeRateLimit {
-    fn windows(&self) -> Vec<UsageWindow> {
-        let only = ClaudeWindow { utilization: self.utilization, resets_at: self.resets_at };
-        let nearest = self.rate_limit_type.as_ref().map(|name| (name, &only));
-        let nearest = nearest.filter(|_| self.unified_windows.is_empty());
-        let told = self.unified_windows.iter().chain(nearest);
-        told.filter_map(|(name, window)| window.used(name)).collect()
-    }
-}
-
-impl ClaudeWindow {
-    fn used(&self, name: &str) -> Option<UsageWindow> {
-        let percent = (self.utilization? * 100.0).round().clamp(0.0, 1000.0);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "the range is checked before"
-        )]
-        let used_percent = percent as u32;
-        let resets_at = self.resets_at.map(limit::seconds);
-        Some(UsageWindow { name: excerpt(name), used_percent, resets_at })
-    }
-}
-
-/// The cost of a Claude process or session so far, not per turn.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Total {
-    cost_usd: Usd,
-    tokens: Tokens,
-    /// Denials that were reported before, by the ids of their tool calls.
-    denials: Vec<String>,
-}
 
 /// A `result` event.
 #[derive(Debug)]
@@ -259,6 +114,10 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
             is_asked: true,
         }) => Outcome::Reply { text: text.clone() },
         Some(closing) => Outcome::Failed(failure::of(&events, &closing.event)),
+        // The process rests, after something else.
+        None if output.exit_code == Some(0) && events.other.is_some() => {
+            Outcome::Failed(failed(FailureClass::Other, NOT_BEGUN))
+        }
         None => {
             let complaint = complaint(output.stderr)?;
             let is_strange = events.is_understood == Some(false);
@@ -299,7 +158,7 @@ impl ClaudeEvents {
         let (said_at, told) = (said_at(output.stdout), output.told.to_vec());
         let mut events = Self { waits_for, told, said_at, ..Self::default() };
         each_line(output.stdout, output.stdout_bytes, |line| {
-            let event = serde_json::from_slice::<ClaudeEvent>(line).unwrap_or_default();
+            let event = object::<ClaudeEvent>(line).unwrap_or_default();
             let is_known = KINDS.contains(&event.kind.as_str());
             events.is_understood = Some(is_known || events.is_understood.unwrap_or_default());
             events.see(event);
@@ -444,8 +303,7 @@ impl ClaudeEvents {
                 let mut info = event.rate_limit_info.unwrap_or_default();
                 self.windows = info.windows();
                 info.resets_at = info.resets_at.map(limit::seconds);
-                let is_reached = info.status == "rejected" && !info.is_using_overage;
-                self.limit = is_reached.then_some(info);
+                self.limit = info.is_reached().then_some(info);
             }
             _ => {}
         }
@@ -472,99 +330,6 @@ fn told_wait(ms: f64, attempt: u32) -> Option<u64> {
     ((1.0..=SECONDS_MAX).contains(&seconds) && ms > own * MARGIN).then(whole)
 }
 
-impl Total {
-    /// Of a session when a process left it.
-    pub(super) fn saved(dollars: f64, usage: &BTreeMap<String, ModelUsage>) -> Self {
-        let cost_usd = Usd::from_dollars(dollars).unwrap_or_default();
-        Self { cost_usd, tokens: tokens(usage), denials: Vec::new() }
-    }
-}
-
-impl ClaudeEvent {
-    /// Whether a hook ended the turn.
-    fn is_stopped(&self) -> bool {
-        self.terminal_reason.as_deref() == Some(questions::STOPPED)
-    }
-
-    /// The sum of the cost.
-    fn total(&self) -> Usd {
-        self.total_cost_usd.and_then(Usd::from_dollars).unwrap_or_default()
-    }
-
-    /// Why the cost of this result cannot be true.
-    fn doubt(&self) -> Option<String> {
-        match self.total_cost_usd {
-            None => Some("Claude reports no cost".to_owned()),
-            Some(dollars) if Usd::from_dollars(dollars).is_none() => {
-                Some(format!("Claude reports a cost of {dollars} dollars"))
-            }
-            Some(_) => None,
-        }
-    }
-
-    /// What the sums of this result, the first of its process, began with, if it says so.
-    fn opening(&self) -> Option<Total> {
-        let since = self.model_usage_since_last_result.as_ref()?;
-        let spent = since.values().map(|usage| usage.cost_usd).sum();
-        let cost_usd = self.total().less(Usd::from_dollars(spent).unwrap_or_default());
-        let tokens = less(tokens(&self.model_usage), tokens(since));
-        Some(Total { cost_usd, tokens, denials: Vec::new() })
-    }
-
-    /// The cost of this turn, and the sums including it.
-    fn spent(&self, before: &Total, model: Option<String>) -> (Spent, Total) {
-        let (tokens, cost_usd) = (tokens(&self.model_usage), self.total());
-        let told = |denial: &&Denial| !before.denials.contains(&denial.id);
-        let denied = self.permission_denials.iter().filter(told).map(Denial::describe).collect();
-        let ids = self.permission_denials.iter().map(|denial| denial.id.clone());
-        let total = Total { cost_usd, tokens, denials: ids.collect() };
-        let spent = Spent {
-            cost_usd: cost_usd.less(before.cost_usd),
-            tokens: less(tokens, before.tokens),
-            model,
-            denied,
-            ..Spent::default()
-        };
-        (spent, total)
-    }
-}
-
-fn tokens(usage: &BTreeMap<String, ModelUsage>) -> Tokens {
-    let mut tokens = Tokens::default();
-    for usage in usage.values() {
-        tokens += Tokens {
-            input: usage.input,
-            output: usage.output,
-            cache_read: usage.cache_read,
-            cache_write: usage.cache_write,
-        };
-    }
-    tokens
-}
-
-fn less(tokens: Tokens, before: Tokens) -> Tokens {
-    Tokens {
-        input: tokens.input.saturating_sub(before.input),
-        output: tokens.output.saturating_sub(before.output),
-        cache_read: tokens.cache_read.saturating_sub(before.cache_read),
-        cache_write: tokens.cache_write.saturating_sub(before.cache_write),
-    }
-}
-
-/// Whether the sums in results of this version include what the session had cost before its process.
-fn counts_by_session(version: &str) -> bool {
-    const SINCE: [u64; 3] = [2, 1, 277];
-    let numbers: Result<Vec<u64>, _> = version.split('.').map(str::parse).collect();
-    numbers.is_ok_and(|numbers| numbers[..] >= SINCE[..])
-}
-
-impl Denial {
-    fn describe(&self) -> String {
-        let what = tool_words(&self.input);
-        if what.is_empty() { self.tool.clone() } else { format!("{}: {what}", self.tool) }
-    }
-}
-
 /// What separates a session from one of its messages in the id of a session as it was after that message.
 pub(super) const BOOKMARK: char = '@';
 
@@ -572,7 +337,7 @@ pub(super) const BOOKMARK: char = '@';
 pub(super) fn bookmark(session: &SessionId, stdout: &Path, bytes: u64) -> Option<SessionId> {
     let mut last = None;
     let read = each_line(stdout, bytes, |line| {
-        if let Ok(event) = serde_json::from_slice::<ClaudeEvent>(line)
+        if let Some(event) = object::<ClaudeEvent>(line)
             && event.kind == "assistant"
             && event.parent_tool_use_id.is_none()
         {
@@ -599,7 +364,7 @@ pub(super) fn tool_words(input: &serde_json::Value) -> String {
 
 /// What a line says about the running turn.
 pub(super) fn activity(line: &[u8]) -> Option<Activity> {
-    let event: ClaudeEvent = serde_json::from_slice(line).ok()?;
+    let event: ClaudeEvent = object(line)?;
     match (event.kind.as_str(), event.subtype.as_str()) {
         ("assistant", _) => {
             let block = event.message?.content.get(0)?.clone();

@@ -1,7 +1,6 @@
 //! The transcript of a session on disk: where it is, what it already contains, and what it says that the session has cost.
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -15,30 +14,30 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    super::lines::each_line,
+    super::lines::{each_line, lenient, object},
     SessionPart,
-    output::{ModelUsage, Total},
+    event::Total,
 };
 
 /// A record of a transcript, with the fields that matter here. There are many more kinds of records, and some repeat a
 /// prompt.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct TranscriptRecord {
-    #[serde(rename = "type")]
+    #[serde(rename = "type", deserialize_with = "lenient")]
     kind: String,
     /// Whether it belongs to a subagent.
-    #[serde(default, rename = "isSidechain")]
+    #[serde(rename = "isSidechain", deserialize_with = "lenient")]
     is_aside: bool,
-    #[serde(default)]
     message: Value,
+    #[serde(deserialize_with = "lenient")]
     uuid: Option<String>,
-    #[serde(default)]
     attachment: Value,
     /// Of a `cost-state`, with which a process leaves a session: what the session has cost.
-    #[serde(rename = "totalCostUSD")]
+    #[serde(rename = "totalCostUSD", deserialize_with = "lenient")]
     total_cost_usd: Option<f64>,
-    #[serde(default, rename = "modelUsage")]
-    model_usage: BTreeMap<String, ModelUsage>,
+    #[serde(rename = "modelUsage")]
+    model_usage: Value,
 }
 
 /// The transcript file of a session.
@@ -69,7 +68,7 @@ pub(super) fn saved_total(path: &Path, prompt: Option<&str>) -> Option<Total> {
     let mut total = None;
     let mut is_over = false;
     let read = each_line(path, u64::MAX, |line| {
-        let Ok(record) = serde_json::from_slice::<TranscriptRecord>(line) else { return };
+        let Some(record) = object::<TranscriptRecord>(line) else { return };
         is_over |= prompt.is_some() && record.uuid.as_deref() == prompt;
         if let Some(dollars) = record.total_cost_usd.filter(|_| !is_over) {
             total = Some(Total::saved(dollars, &record.model_usage));
@@ -103,7 +102,7 @@ impl SessionFile {
             before == prompt || before.is_empty() && !text.is_empty()
         };
         let read = each_line(&self.path, u64::MAX, |line| {
-            let Ok(record) = serde_json::from_slice::<TranscriptRecord>(line) else { return };
+            let Some(record) = object::<TranscriptRecord>(line) else { return };
             match record.kind.as_str() {
                 _ if record.is_aside => {}
                 // A message of a person is a prompt of its own if the one before was just answered.
@@ -127,7 +126,7 @@ impl SessionFile {
             return lacking;
         }
         let _ = each_line(&self.path, u64::MAX, |line| {
-            let Ok(record) = serde_json::from_slice::<TranscriptRecord>(line) else { return };
+            let Some(record) = object::<TranscriptRecord>(line) else { return };
             if record.ends_turn() {
                 unanswered.clear();
             }
@@ -242,7 +241,7 @@ mod tests {
         let before = |prompt| saved_total(&path, prompt);
         let saved = |dollars: f64, input: u64| {
             let usage = serde_json::json!({ "m": { "inputTokens": input } });
-            Some(Total::saved(dollars, &serde_json::from_value(usage).unwrap()))
+            Some(Total::saved(dollars, &usage))
         };
         assert_eq!(before(Some("a")), None);
         assert_eq!(before(Some("b")), saved(0.25, 1000));

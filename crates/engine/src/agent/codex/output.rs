@@ -17,7 +17,7 @@ use super::failure;
 use crate::agent::{
     Prices, TurnEnd, TurnOutput,
     limit::said_at,
-    lines::{complaint, each_line, lenient},
+    lines::{complaint, each_line, lenient, object},
 };
 
 /// One event, with the fields of all kinds of events that matter here.
@@ -158,7 +158,7 @@ impl CodexEvents {
 pub(super) fn outcome(output: &TurnOutput<'_>, prices: Option<&Prices>) -> io::Result<TurnEnd> {
     let mut events = CodexEvents::default();
     each_line(output.stdout, output.stdout_bytes, |line| {
-        if let Ok(event) = serde_json::from_slice(line) {
+        if let Some(event) = object(line) {
             events.see(event);
         }
     })?;

@@ -5,6 +5,7 @@ use raymond_flow::text::excerpt;
 use super::output::{CodexEvent, CodexItem};
 use crate::agent::{
     Activity, DETAIL_BYTES_MAX, Entry, ToolDetail, ToolOutcome, TranscriptReader, cut,
+    lines::object,
 };
 
 /// How Codex starts a command: the command itself follows in quotes.
@@ -15,7 +16,7 @@ pub(super) struct CodexReader;
 
 impl TranscriptReader for CodexReader {
     fn line(&mut self, line: &[u8]) -> Vec<Entry> {
-        let Ok(event) = serde_json::from_slice::<CodexEvent>(line) else {
+        let Some(event) = object::<CodexEvent>(line) else {
             return Vec::new();
         };
         let is_done = event.kind == "item.completed";
@@ -96,7 +97,7 @@ fn command(line: &str) -> String {
 
 /// What a line says about the running turn.
 pub(super) fn activity(line: &[u8]) -> Option<Activity> {
-    let event: CodexEvent = serde_json::from_slice(line).ok()?;
+    let event: CodexEvent = object(line)?;
     match event.kind.as_str() {
         "error" => Some(Activity::Waits(excerpt(event.message.trim()))),
         "item.started" => {

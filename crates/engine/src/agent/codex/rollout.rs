@@ -5,7 +5,7 @@ use std::path::Path;
 use raymond_flow::{id::SessionId, prompt::before_messages};
 use serde::Deserialize;
 
-use crate::agent::lines::{each_line, find_file};
+use crate::agent::lines::{each_line, find_file, object};
 
 /// How deep the files lie below `sessions`: year, month, day.
 const DEPTH: usize = 3;
@@ -38,7 +38,7 @@ pub(super) fn ends_with_prompt(home: &Path, id: &SessionId, prompt: &str) -> boo
     };
     let (mut is_last, prompt) = (false, before_messages(prompt).trim());
     let read = each_line(&path, u64::MAX, |line| {
-        let payload = serde_json::from_slice::<Line>(line).unwrap_or_default().payload;
+        let payload = object::<Line>(line).unwrap_or_default().payload;
         match (payload.kind.as_str(), payload.role.as_str()) {
             ("message", "user") => {
                 let mut texts = payload.content.iter();

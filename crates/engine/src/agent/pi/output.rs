@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::agent::{
     Prices, TurnEnd, TurnOutput,
     limit::said_at,
-    lines::{complaint, each_line, lenient},
+    lines::{complaint, each_line, lenient, object},
     wording,
 };
 
@@ -162,7 +162,7 @@ pub(super) fn outcome(output: &TurnOutput<'_>, prices: Option<&Prices>) -> io::R
     let (mut spent, mut is_settled) = (Spent::default(), false);
     let mut last: Option<PiMessage> = None;
     each_line(output.stdout, output.stdout_bytes, |line| {
-        let Ok(event) = serde_json::from_slice::<PiEvent>(line) else { return };
+        let Some(event) = object::<PiEvent>(line) else { return };
         match event.kind.as_str() {
             "session" => spent.session = event.id.and_then(|id| SessionId::reported(&id).ok()),
             "message_end" if event.message.role == "assistant" => {

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::output::{PiBlock, PiEvent};
 use crate::agent::{
-    Activity, Change, DETAIL_BYTES_MAX, Edit, Entry, ToolDetail, ToolOutcome, TranscriptReader, cut,
+    Activity, Change, DETAIL_BYTES_MAX, Edit, Entry, ToolDetail, ToolOutcome, TranscriptReader,
+    cut, lines::object,
 };
 
 /// Reads the output of one turn.
@@ -19,7 +20,7 @@ pub(super) struct PiReader {
 
 impl TranscriptReader for PiReader {
     fn line(&mut self, line: &[u8]) -> Vec<Entry> {
-        let Ok(event) = serde_json::from_slice::<PiEvent>(line) else {
+        let Some(event) = object::<PiEvent>(line) else {
             return Vec::new();
         };
         match event.kind.as_str() {
@@ -85,7 +86,7 @@ fn given(arguments: &Value) -> ToolDetail {
 
 /// What a line says about the running turn.
 pub(super) fn activity(line: &[u8]) -> Option<Activity> {
-    let event: PiEvent = serde_json::from_slice(line).ok()?;
+    let event: PiEvent = object(line)?;
     match event.kind.as_str() {
         "tool_execution_start" => {
             let what = summary(&event.args);

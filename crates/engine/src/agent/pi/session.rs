@@ -6,7 +6,7 @@ use raymond_flow::{id::SessionId, prompt::before_messages};
 use serde::Deserialize;
 
 use super::output::{PiMessage, StopReason};
-use crate::agent::lines::{each_line, find_file};
+use crate::agent::lines::{each_line, find_file, object};
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -23,7 +23,7 @@ pub(super) fn find(sessions: &Path, id: &SessionId) -> Option<PathBuf> {
 pub(super) fn is_left_at(file: &Path, prompt: &str) -> bool {
     let (mut is_left, prompt) = (false, before_messages(prompt).trim());
     let read = each_line(file, u64::MAX, |line| {
-        let message = serde_json::from_slice::<Line>(line).unwrap_or_default().message;
+        let message = object::<Line>(line).unwrap_or_default().message;
         match message.role.as_str() {
             "user" => is_left = before_messages(&message.text()).trim() == prompt,
             "assistant" if message.stop_reason == StopReason::Stop => is_left = false,

@@ -1,10 +1,14 @@
 //! What Claude's output means, on samples of what it really printed.
 
+mod cost;
 mod hostile;
 
 use std::fs;
 
+use raymond_flow::{machine::Tokens, money::Usd};
+
 use super::*;
+use crate::agent::variants::each_variant;
 
 /// Busy, for a time that is not known.
 const TRANSIENT: FailureClass = FailureClass::Transient { retry_after_ms: None };
@@ -231,6 +235,9 @@ fn result_of_another_turn_is_not_the_answer_but_is_paid() {
     let end = end_of_prompt(PROMPT, &[INIT, &other], "", None, Some(&before));
     assert_eq!(end.spent.cost_usd, Usd::from_dollars(0.25).unwrap());
     assert_eq!(class(end), FailureClass::Killed);
+    let end = end_of_prompt(PROMPT, &[INIT, &other], "", Some(0), Some(&before));
+    let Outcome::Failed(failure) = end.outcome else { panic!("{:?}", end.outcome) };
+    assert!(failure.message.contains("`--warm 0`"), "{failure:?}");
 }
 
 #[test]
@@ -246,15 +253,6 @@ fn prompt_that_was_not_taken_up_fails_with_the_reason() {
     let of = |line| class(end_of_prompt(PROMPT, &[line], "", Some(0), None));
     assert_eq!(of(missing), FailureClass::SessionMissing);
     assert_eq!(of(blocked), FailureClass::Refused);
-}
-
-#[test]
-fn further_turn_of_a_process_costs_what_it_adds() {
-    let first = end(&[INIT, &result("a", 0.25, 1000)]);
-    let total = first.total.unwrap();
-    let second = end_of(&[INIT, &result("b", 0.75, 1500)], "", Some(0), Some(&total));
-    assert_eq!(second.spent.cost_usd, Usd::from_dollars(0.5).unwrap());
-    assert_eq!((second.spent.tokens.input, second.spent.tokens.output), (500, 0));
 }
 
 #[test]
@@ -296,7 +294,7 @@ fn failures_are_classified() {
         Authentication, Billing, Budget, Other, PromptTooLong, Refused, SessionMissing,
         UnknownModel, UsageLimit,
     };
-    let cases: [(&[&str], FailureClass); 13] = [
+    let cases: [(&[&str], FailureClass); 17] = [
         (&[&told("authentication_failed"), &error("Invalid API key", "401")], Authentication),
         (&[&told("billing_error"), &error("Credit balance is too low", "400")], Billing),
         (
@@ -310,6 +308,11 @@ fn failures_are_classified() {
         (&[&told("server_error"), &error("API Error: 529 Overloaded.", "529")], TRANSIENT),
         (&[&told("server_error"), &error("Request timed out", "null")], TRANSIENT),
         (&[&told("unknown"), &error("API Error: 400 bad thing", "400")], Other),
+        // What has no name of its own has a status.
+        (&[&told("unknown"), &error("API Error: 402 pay", "402")], Billing),
+        (&[&told("unknown"), &error("API Error: 408 too slow", "408")], TRANSIENT),
+        (&[&error("API Error: 503", "503")], TRANSIENT),
+        (&[&error("API Error: 403", "403")], Authentication),
         (&[&told("invalid_request"), &error("Request too large", "413")], PromptTooLong),
         (
             &[
@@ -436,12 +439,6 @@ fn too_long_prompt_is_recognised_by_the_terminal_reason() {
 }
 
 #[test]
-fn cost_of_a_failed_turn_counts() {
-    let line = r#"{"type":"result","subtype":"error_max_budget_usd","is_error":true,"errors":["Reached maximum budget ($0.01)"],"total_cost_usd":0.02}"#;
-    assert_eq!(end(&[line]).spent.cost_usd, Usd::from_dollars(0.02).unwrap());
-}
-
-#[test]
 fn end_without_a_result_is_a_failure_whatever_the_exit_code() {
     let of = |stderr, code| class(end_of(&[INIT], stderr, code, None));
     assert_eq!(of("", Some(0)), FailureClass::Other);
@@ -450,6 +447,39 @@ fn end_without_a_result_is_a_failure_whatever_the_exit_code() {
     assert_eq!(of("error: unknown option '--x'", Some(1)), FailureClass::Misconfigured);
     let root = "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons";
     assert_eq!(of(root, Some(1)), FailureClass::Misconfigured);
+}
+
+#[test]
+fn end_of_a_turn_depends_on_no_order_and_no_further_keys_or_lines() {
+    let windows = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"allowed","unifiedWindows":{"five_hour":{"utilization":0.85,"resetsAt":1794999999}}}}"#;
+    let tool = replying(r#"{"type":"tool_use","id":"t","name":"Bash","input":{"command":"ls"}}"#);
+    let answer = result("done", 0.5, 1000);
+    let (failed, told) = (error("API Error: 529 Overloaded", "529"), told("overloaded"));
+    let since = cost::summed(0.75, Some(0.25), [3000, 1000]);
+    for lines in [
+        [INIT, windows, &tool, &answer],
+        [INIT, windows, &tool, &since],
+        [INIT, windows, &told, &failed],
+        [INIT, &tool, STOPPED, windows],
+    ] {
+        let usual = end(&lines);
+        each_variant(&lines, |variant| assert_eq!(end(variant), usual, "{variant:#?}"));
+    }
+}
+
+#[test]
+fn field_of_another_type_is_as_good_as_missing() {
+    let odd = r#""is_error":false,"errors":[{"code":1}],"uuid":7,"stop_reason":{},"permission_denials":{},"api_error":["x"],"modelUsage":{"a":"much","b":{"inputTokens":"9","outputTokens":5}}"#;
+    let line = result("done", 0.5, 10).replace(r#""is_error":false"#, odd);
+    let line = line.replace(r#""modelUsage":{"claude-sonnet-5""#, r#""more":{"claude-sonnet-5""#);
+    let line = line.replace(r#","permission_denials":[]"#, "");
+    let end = end(&[INIT, &line]);
+    assert_eq!(end.outcome, Outcome::Reply { text: "done".to_owned() });
+    assert_eq!(Some(end.spent.cost_usd), Usd::from_dollars(0.5));
+    assert_eq!((end.spent.tokens.input, end.spent.tokens.output), (0, 5));
+    let end = end_of(&[&result("done", 0.5, 10).replace("0.5", "\"much\"")], "", Some(0), None);
+    assert_eq!(end.outcome, Outcome::Reply { text: "done".to_owned() });
+    assert_eq!(end.spent.doubt.as_deref(), Some("Claude reports no cost"));
 }
 
 #[test]
@@ -491,67 +521,6 @@ fn what_a_kept_process_prints_later_belongs_to_other_turns() {
     let end = outcome(&output).unwrap();
     assert_eq!(end.outcome, Outcome::Reply { text: "first".to_owned() });
     assert_eq!(end.spent.cost_usd, Usd::from_dollars(0.1).unwrap());
-}
-
-/// A result of a newer version: `total` is that of the session, of which `since` was spent since the result before.
-fn summed(total: f64, since: Option<f64>, input: [u64; 2]) -> String {
-    let usage = |cost: f64, input| {
-        format!(r#"{{"claude-x":{{"inputTokens":{input},"outputTokens":5,"costUSD":{cost}}}}}"#)
-    };
-    let since =
-        since.map(|cost| format!(r#","model_usage_since_last_result":{}"#, usage(cost, input[1])));
-    format!(
-        r#"{{"usage":{{"input_tokens":1}},"modelUsage":{},"total_cost_usd":{total},"is_error":false,"result":"x"{},"type":"result"}}"#,
-        usage(total, input[0]),
-        since.unwrap_or_default()
-    )
-}
-
-#[test]
-fn first_turn_of_a_process_costs_what_its_results_tell_and_not_what_the_session_cost_before() {
-    let ended = end_of(&[INIT, &summed(0.25, Some(0.05), [7000, 1000])], "", Some(0), None);
-    assert_eq!(Some(ended.spent.cost_usd), Usd::from_dollars(0.05));
-    assert_eq!(ended.spent.tokens.input, 1000);
-    // The next turn of the process, after one that nobody asked for and whose result no turn has seen.
-    let next = summed(0.45, Some(0.1), [9000, 1000]);
-    let ended = end_of(&[INIT, &next], "", Some(0), ended.total.as_deref());
-    assert_eq!(Some(ended.spent.cost_usd), Usd::from_dollars(0.2));
-    assert_eq!(ended.spent.tokens.input, 2000);
-    // Two results in one turn: the first one tells where the sum began.
-    let both = [summed(0.35, Some(0.1), [8000, 500]), summed(0.45, Some(0.1), [9000, 1000])];
-    let ended = end_of(&[INIT, &both[0], &both[1]], "", Some(0), None);
-    assert_eq!(Some(ended.spent.cost_usd), Usd::from_dollars(0.2));
-    assert_eq!(ended.spent.tokens.input, 1500);
-}
-
-#[test]
-fn version_that_sums_over_a_session_without_saying_so_is_compared_with_its_transcript() {
-    let folder = tempfile::tempdir().unwrap();
-    let [transcript, path] = ["transcript", "x"].map(|name| folder.path().join(name));
-    let saved = r#"{"type":"cost-state","totalCostUSD":0.25,"modelUsage":{"claude-x":{"inputTokens":7000,"costUSD":0.25}}}"#;
-    fs::write(&transcript, saved).unwrap();
-    let paid = |version: &str, before: Option<&str>| {
-        let init =
-            format!(r#"{{"claude_code_version":"{version}","subtype":"init","type":"system"}}"#);
-        fs::write(&path, format!("{init}\n{}\n", summed(0.3, None, [8000, 0]))).unwrap();
-        let output = TurnOutput {
-            stdin: &path,
-            stdout: &path,
-            stdout_bytes: u64::MAX,
-            stderr: &path,
-            exit_code: Some(0),
-            is_first: true,
-            before,
-            told: &[],
-        };
-        let spent = outcome(&output).unwrap().spent;
-        (spent.cost_usd, spent.tokens.input)
-    };
-    let dollars = |amount| Usd::from_dollars(amount).unwrap();
-    let before = transcript.to_str();
-    assert_eq!(paid("2.1.290", before), (dollars(0.05), 1000));
-    assert_eq!(paid("2.1.276", before), (dollars(0.3), 8000));
-    assert_eq!(paid("2.1.290", None), (dollars(0.3), 8000));
 }
 
 #[test]

@@ -76,7 +76,6 @@ fn lines_that_are_no_events_are_passed_over() {
         b"7",
         b"\"text\"",
         b"{\"type\":7}",
-        b"{\"type\":\"result\",\"total_cost_usd\":\"much\"}",
         b"{\"type\":\"assistant\",\"message\":\"words\"}",
         b"{\"type\":\"unheard_of\",\"is_error\":true}",
         b"\0\0\0\0",
