@@ -23,7 +23,7 @@ const UNANSWERED: Duration = Duration::from_secs(5);
 /// How long a child that is to leave after its step may stay silently after it has finished: time for its last hooks.
 const LINGERS: Duration = Duration::from_secs(15);
 /// How long a child may print lines of which none is understood. Every coding agent says within seconds what it does.
-const STRANGE: Duration = Duration::from_mins(1);
+pub(crate) const STRANGE: Duration = Duration::from_mins(1);
 /// A longer line means nothing: no coding agent puts as much into a line that has a meaning here.
 const LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
 

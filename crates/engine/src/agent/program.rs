@@ -412,6 +412,8 @@ fn class(name: Option<&str>, resets_at: Option<u64>, retry_after: Option<u64>) -
         Some("billing") => FailureClass::Billing,
         Some("not_installed") => FailureClass::NotInstalled,
         Some("misconfigured") => FailureClass::Misconfigured,
+        // Only the client of ACP says it.
+        Some("not_understood") => FailureClass::NotUnderstood,
         _ => FailureClass::Other,
     }
 }

@@ -17,6 +17,8 @@ const VERSION: u64 = 1;
 /// The codes of the protocol for a missing login, and for something that does not exist.
 const LOGIN_NEEDED: i64 = -32000;
 const NOT_FOUND: i64 = -32002;
+/// The class of the failure of a coding agent that prints only what is no message.
+const NOT_UNDERSTOOD: &str = "not_understood";
 
 /// A turn to carry out.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +65,9 @@ fn failed(what: &str) -> impl Fn(CallError) -> Failed {
             let mut line = failure(&words);
             line["error"] = format!("{what}: {words}").into();
             Failed(line)
+        }
+        CallError::Strange => {
+            Failed::new(&format!("{what}: it prints something else"), NOT_UNDERSTOOD)
         }
         CallError::Gone => Failed::new(&format!("{what}: the coding agent exited"), "other"),
         CallError::Io(error) => Failed::new(&format!("{what}: {error}"), "other"),
@@ -147,8 +152,11 @@ impl AcpTurn {
         let agent = peer.call("initialize", &hello(), report);
         // Whatever the reason is, the same command fails in the same way again.
         let agent = agent.map_err(|error| {
-            let Failed(line) = failed("it does not speak ACP")(error);
-            Failed::new(line["error"].as_str().unwrap_or_default(), "misconfigured")
+            let Failed(mut line) = failed("it does not speak ACP")(error);
+            if line["class"] != NOT_UNDERSTOOD {
+                line["class"] = "misconfigured".into();
+            }
+            Failed(line)
         })?;
         report.met(&agent);
         let (session, opened) = self.open(peer, &agent, report)?;

@@ -3,13 +3,18 @@
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
+    thread,
     time::{Duration, Instant},
 };
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::agent::lines::lenient;
+use crate::agent::{
+    lines::{lenient, object},
+    marks::STRANGE,
+};
 
 /// The longest line that is read: more than any message of a model.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -17,6 +22,8 @@ const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const LEAVING: Duration = Duration::from_secs(2);
 /// How often to check whether it has.
 const INTERVAL: Duration = Duration::from_millis(2);
+/// How many messages are read ahead.
+const AHEAD: usize = 16;
 /// JSON-RPC: there is no such method.
 pub(super) const NO_METHOD: i64 = -32601;
 
@@ -24,7 +31,13 @@ pub(super) const NO_METHOD: i64 = -32601;
 pub(super) struct Peer {
     child: Child,
     to: Option<ChildStdin>,
-    from: BufReader<ChildStdout>,
+    /// What it prints, line by line: a message, or `None` for a line that is none.
+    from: Receiver<io::Result<Option<Message>>>,
+    /// When it printed its first line, as long as no line was a message.
+    strange_since: Option<Instant>,
+    is_understood: bool,
+    /// How long it may print lines of which none is a message.
+    patience: Duration,
     /// The id of the last request.
     last_id: u64,
 }
@@ -53,6 +66,13 @@ pub(super) struct RpcError {
     data: Value,
 }
 
+impl Message {
+    /// Whether it is one of the protocol. Any object has some of the keys, or none.
+    fn says_something(&self) -> bool {
+        self.method.is_some() || self.id.is_some()
+    }
+}
+
 impl RpcError {
     /// All that it says, without the words that JSON-RPC has for every failure.
     pub(super) fn words(&self) -> String {
@@ -72,6 +92,8 @@ pub(super) enum CallError {
     Refused(RpcError),
     /// It exited, or closed its output.
     Gone,
+    /// It prints something else.
+    Strange,
     /// It cannot be reached.
     Io(io::Error),
 }
@@ -105,8 +127,12 @@ impl Peer {
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
         let to = child.stdin.take();
-        let from = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        Ok(Self { child, to, from: BufReader::new(from), last_id: 0 })
+        let output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let (sender, from) = mpsc::sync_channel(AHEAD);
+        // It ends with the output, or when nobody wants its messages any more.
+        thread::Builder::new().spawn(move || read(output, &sender))?;
+        let (strange_since, is_understood) = (None, false);
+        Ok(Self { child, to, from, strange_since, is_understood, patience: STRANGE, last_id: 0 })
     }
 
     /// Sends a request and waits for its result.
@@ -153,16 +179,26 @@ impl Peer {
         to.flush()
     }
 
-    /// The next message; `None` at the end. Lines that are no messages are passed over.
-    fn receive(&mut self) -> io::Result<Option<Message>> {
+    /// The next message; `None` at the end. Lines that are no messages are passed over, but not for long if there are no others.
+    fn receive(&mut self) -> Result<Option<Message>, CallError> {
         loop {
-            let mut line = Vec::new();
-            let length = (&mut self.from).take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
-            if length == 0 {
-                return Ok(None);
-            }
-            if let Ok(message) = serde_json::from_slice(&line) {
-                return Ok(Some(message));
+            let left = self.strange_since.filter(|_| !self.is_understood);
+            let left = left.map(|since| self.patience.saturating_sub(since.elapsed()));
+            let line = match left {
+                Some(left) => self.from.recv_timeout(left),
+                None => self.from.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match line {
+                Ok(Ok(Some(message))) => {
+                    self.is_understood = true;
+                    return Ok(Some(message));
+                }
+                Ok(Ok(None)) => {
+                    self.strange_since.get_or_insert_with(Instant::now);
+                }
+                Ok(Err(error)) => return Err(error.into()),
+                Err(RecvTimeoutError::Timeout) => return Err(CallError::Strange),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
             }
         }
     }
@@ -177,10 +213,68 @@ impl Peer {
     }
 }
 
+/// Reads what the coding agent prints, until its end.
+fn read(output: ChildStdout, sender: &SyncSender<io::Result<Option<Message>>>) {
+    let mut output = BufReader::new(output);
+    loop {
+        let mut line = Vec::new();
+        let read = match (&mut output).take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
+            Ok(0) => return,
+            Ok(_) => Ok(object(&line).filter(Message::says_something)),
+            Err(error) => Err(error),
+        };
+        let is_over = read.is_err();
+        if sender.send(read).is_err() || is_over {
+            return;
+        }
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 mod tests {
     use super::*;
+
+    /// Does nothing with what it is sent.
+    struct Deaf;
+
+    impl Handler for Deaf {
+        fn notified(&mut self, _method: &str, _params: &Value) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn asked(&mut self, _method: &str, _params: &Value) -> io::Result<Option<Value>> {
+            Ok(None)
+        }
+
+        fn ends_turn(&self) -> bool {
+            false
+        }
+    }
+
+    /// The result of a request to a coding agent that is this script, which is given no patience for strange lines.
+    fn ask(script: &str) -> Result<Value, CallError> {
+        let command = ["bash", "-c", script].map(str::to_owned);
+        let mut peer = Peer::start(&command).unwrap();
+        peer.patience = Duration::ZERO;
+        let result = peer.call("initialize", &json!({}), &mut Deaf);
+        peer.child.kill().unwrap();
+        peer.child.wait().unwrap();
+        result
+    }
+
+    #[test]
+    fn coding_agent_that_prints_something_else_is_not_waited_for() {
+        let strange = "echo Hello; echo '{\"type\":\"hello\"}'; exec sleep 600";
+        assert!(matches!(ask(strange), Err(CallError::Strange)));
+        assert!(matches!(ask("echo Hello"), Err(CallError::Strange | CallError::Gone)));
+        assert!(matches!(ask("exit 0"), Err(CallError::Gone)));
+        let notified = r#"{"method":"news","params":{}}"#;
+        let answered = r#"{"id":1,"result":7}"#;
+        let known =
+            format!("echo '{notified}'; echo Hello; sleep 0.1; echo '{answered}'; exec sleep 600");
+        assert_eq!(ask(&known).unwrap(), 7, "it has said something before");
+    }
 
     #[test]
     fn message_is_read_in_any_order_and_with_keys_of_any_type() {
