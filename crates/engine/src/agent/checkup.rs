@@ -61,20 +61,18 @@ impl Versions {
         format!("npm install -g {}@{}", self.package, dotted(self.tested))
     }
 
+    /// Whether the version in these words is newer than the newest tested one.
+    pub(crate) fn are_exceeded_by(&self, words: &str) -> bool {
+        find(words).is_some_and(|(_, numbers)| numbers > self.tested)
+    }
+
     /// Judges the version that a program prints: `2.1.197 (Claude Code)`, `codex-cli 0.166.0`.
     pub(super) fn judge(&self, answer: &CheckupAnswer) -> Diagnosis {
-        let numbers = |word: &str| -> Option<Vec<u64>> {
-            let parts = word.trim_start_matches('v').split('.');
-            let numbers: Option<Vec<u64>> = parts.map(|part| part.parse().ok()).collect();
-            numbers.filter(|numbers| numbers.len() == self.tested.len())
-        };
-        let mut words = answer.stdout.split_whitespace();
-        let found = words.find_map(|word| Some((word, numbers(word)?)));
-        match (answer.exit_code, found) {
-            (Some(0), Some((word, numbers))) if numbers[..] > self.tested[..] => {
+        match (answer.exit_code, find(&answer.stdout)) {
+            (Some(0), Some((word, numbers))) if numbers > self.tested => {
                 Diagnosis::Good(format!("tested up to {}; this is {word}", dotted(self.tested)))
             }
-            (Some(0), Some((word, numbers))) if numbers[..] >= self.oldest[..] => {
+            (Some(0), Some((word, numbers))) if numbers >= self.oldest => {
                 Diagnosis::Good(word.to_owned())
             }
             (Some(0), Some((word, _))) => Diagnosis::Doubtful {
@@ -90,6 +88,15 @@ impl Versions {
             },
         }
     }
+}
+
+/// The first word that is a version, and its numbers.
+fn find(words: &str) -> Option<(&str, [u64; 3])> {
+    words.split_whitespace().find_map(|word| {
+        let parts = word.trim_start_matches('v').split('.');
+        let numbers: Option<Vec<u64>> = parts.map(|part| part.parse().ok()).collect();
+        Some((word, numbers?.try_into().ok()?))
+    })
 }
 
 fn dotted(version: [u64; 3]) -> String {

@@ -50,6 +50,16 @@ fn order_of_keys_and_events_and_unknown_ones_change_nothing_in_fresh_processes()
     assert_eq!(processes, 100);
 }
 
+#[test]
+fn version_that_is_newer_than_the_tested_ones_is_named_if_its_turn_does_not_end() {
+    let init = r#"{"type":"system","subtype":"init","claude_code_version":"9.9.9"}"#;
+    let outcome = r#"{"type":"outcome","text":"<result>done</result>"}"#;
+    let claude = format!("read -r prompt\necho '{init}'\necho '{outcome}'\nexec sleep 600");
+    let (project, ran) = run_with(&claude, &["--timeout", "2", "--retries", "0"]);
+    ran.failed(1, "printed nothing for 2 seconds; claude 9.9.9 is newer than those that Raymond");
+    project.wait_until_quiet();
+}
+
 /// A run of one prompt whose Claude Code is this script.
 fn run_with(claude: &str, more: &[&str]) -> (Project, Ran) {
     let project = Project::new([("START.md", "go on")]);

@@ -176,7 +176,14 @@ impl Performer<'_> {
             (_, reply @ Outcome::Reply { .. }) => reply,
             (HowEnded::Interrupted, _) => Outcome::Interrupted,
             (HowEnded::TimedOut(seconds), _) => {
-                let message = format!("it printed nothing for {seconds} seconds");
+                let mut message = format!("it printed nothing for {seconds} seconds");
+                let known = agent.versions();
+                if let Some(version) = spent.version.as_ref()
+                    && known.is_some_and(|known| known.are_exceeded_by(version))
+                {
+                    let hint = "is newer than those that Raymond is tested with; see what differs: `raymond doctor`";
+                    message = format!("{message}; {version} {hint}");
+                }
                 Outcome::Failed(TurnFailure { class: FailureClass::TimedOut, message })
             }
             (HowEnded::NotUnderstood, _)
