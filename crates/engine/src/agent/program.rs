@@ -37,8 +37,8 @@ use super::{
     TurnCommand, TurnEnd, TurnOutput, TurnRequest, account, cut, lines::object, misconfigured,
 };
 
-/// The longest last line: more than an answer of a model.
-const LAST_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The longest last line: the longest payload is shorter, also with every character of it escaped.
+const LAST_LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The first part of the output, in which a session may be reported before the answer.
 const FIRST_BYTES_MAX: u64 = 64 * 1024;
 

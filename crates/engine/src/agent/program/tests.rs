@@ -108,6 +108,13 @@ fn last_line_that_is_longer_than_any_answer_is_none() {
 }
 
 #[test]
+fn longest_payload_is_read_although_every_character_of_it_is_escaped() {
+    let length = usize::try_from(raymond_flow::tag::PAYLOAD_BYTES_MAX).unwrap();
+    let output = format!("{{\"result\":\"{}\"}}", "\\u0001".repeat(length));
+    assert_eq!(end(output).outcome, reply(&"\u{1}".repeat(length)));
+}
+
+#[test]
 fn class_of_a_failure_is_what_the_program_says() {
     use FailureClass::{
         Authentication, Budget, Other, PromptTooLong, Refused, SessionMissing, Transient,
