@@ -155,7 +155,8 @@ pub(crate) fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream>
         address.sun_family =
             libc::sa_family_t::try_from(libc::AF_UNIX).map_err(io::Error::other)?;
         for (to, from) in address.sun_path.iter_mut().zip(bytes) {
-            *to = from.cast_signed();
+            // Signed on some processors, unsigned on others.
+            *to = libc::c_char::from_ne_bytes([*from]);
         }
         let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
         let stream = UnixStream::from_raw_fd(check(libc::socket(libc::AF_UNIX, kind, 0))?);
