@@ -26,6 +26,7 @@
 //! 5. [`turn`]: the two halves of a step that put these together.
 //! 6. [`machine`]: the run, its seven transitions, and decide / apply / replay.
 //! 7. [`history`] and [`snapshot`]: the formats on disk.
+//! 8. [`view`]: everything else that is shown of a run.
 //!
 //! For authors of workflows: [`graph`], the states and transitions that the files declare, [`lint`],
 //! which reports problems in them, and [`diagram`], which draws them.
@@ -110,4 +111,5 @@ pub mod source;
 pub mod tag;
 pub mod text;
 pub mod turn;
+pub mod view;
 pub mod world;

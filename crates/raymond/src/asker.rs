@@ -20,10 +20,7 @@ use raymond_engine::{
     run::events::{Event, Observer, Seen},
     store::layout::StateDir,
 };
-use raymond_flow::{
-    id::{AskId, RunId},
-    machine::Record,
-};
+use raymond_flow::id::RunId;
 
 use crate::{
     cli::commands::user,
@@ -110,15 +107,16 @@ impl Observer for Asker {
     fn see(&mut self, Seen { event, .. }: &Seen) {
         match event {
             Event::Asked { question, .. } => self.shared.lock().open.push((**question).clone()),
-            Event::Recorded { record: Record::Answered { agent, number, .. }, .. } => {
-                let id = AskId { agent: agent.clone(), number: *number }.to_string();
-                self.shared.lock().open.retain(|question| question.id != id);
+            Event::Recorded { record, .. } => {
+                if let Some((id, _)) = record.answered() {
+                    let id = id.to_string();
+                    self.shared.lock().open.retain(|question| question.id != id);
+                } else if record.halts() {
+                    // Nothing more is asked, and the terminal belongs to the summary.
+                    self.end();
+                }
             }
             Event::WaitsForPeople => self.begin(),
-            // Nothing more is asked, and the terminal belongs to the summary.
-            Event::Recorded { record: Record::Halted { .. } | Record::Finished { .. }, .. } => {
-                self.end();
-            }
             _ => {}
         }
     }
@@ -282,7 +280,7 @@ mod tests {
     use super::*;
 
     fn question(labels: &[&str]) -> PublishedQuestion {
-        let choices = labels.iter().map(|label| format!("{{\"label\":{label:?},\"state\":\"A\"}}"));
+        let choices = labels.iter().map(|label| format!("{{\"label\":{label:?},\"to\":\"A\"}}"));
         let choices = choices.collect::<Vec<_>>().join(",");
         let json = format!(
             "{{\"id\":\"main.1\",\"state\":\"A.md\",\"text\":\"?\",\"choices\":[{choices}],\"asked_at_ms\":1}}"

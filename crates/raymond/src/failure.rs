@@ -15,7 +15,7 @@ use raymond_engine::{
 };
 use raymond_flow::{
     id::{RunId, RunIdError, StateName},
-    machine::{Record, Status},
+    machine::Status,
     scope::{ENTRY_STEMS, EntryError},
     source::{Platform, StateKind},
 };
@@ -218,10 +218,7 @@ fn io_hint(kind: io::ErrorKind) -> &'static str {
 /// The command that starts the workflow of a run again.
 fn start_command(loaded: &Loaded) -> String {
     let folder = Path::new(&loaded.run.scope_dir);
-    let entry = loaded.entries.iter().flat_map(|entry| &entry.records).find_map(|it| match it {
-        Record::Started(started) => Some(started.entry.as_str()),
-        _ => None,
-    });
+    let entry = loaded.view.started.as_ref().map(|started| started.entry.as_str());
     // The entry is typed only if it is not the one that is found without it.
     let is_usual = ScopeSource::open(folder).is_ok_and(|it| Some(it.entry.as_str()) == entry);
     let path = match entry.filter(|_| !is_usual) {

@@ -16,10 +16,7 @@ use raymond_engine::{
     exec::processes::Tree,
     run::events::{Event, Observer, Seen},
 };
-use raymond_flow::{
-    machine::{Record, Status},
-    money::Usd,
-};
+use raymond_flow::{id::AgentId, machine::Status, money::Usd};
 use serde_json::{Value, json};
 use toml::de::DeTable;
 
@@ -108,21 +105,13 @@ pub(crate) struct NotifyObserver {
     next: Next,
     calls: Vec<JoinHandle<()>>,
     problems: (Sender<String>, Receiver<String>),
-    total_cost_usd: Usd,
     result: Option<String>,
 }
 
 impl NotifyObserver {
     pub(crate) fn new(settings: NotifySettings, next: Next) -> Self {
         let problems = mpsc::channel();
-        Self {
-            settings,
-            next,
-            calls: Vec::new(),
-            problems,
-            total_cost_usd: Usd::ZERO,
-            result: None,
-        }
+        Self { settings, next, calls: Vec::new(), problems, result: None }
     }
 
     fn asked(&mut self, question: &PublishedQuestion) {
@@ -132,12 +121,12 @@ impl NotifyObserver {
         }
     }
 
-    fn finished(&mut self, status: Status) {
+    fn finished(&mut self, status: Status, total_cost_usd: Usd) {
         let occasion = status.to_string();
         if self.settings.tells(&occasion) {
             self.call(json!({
                 "event": occasion, "run": self.next.id, "status": occasion, "result": self.result,
-                "total_cost_usd": self.total_cost_usd, "command": self.next.command("status"),
+                "total_cost_usd": total_cost_usd, "command": self.next.command("status"),
             }));
         }
     }
@@ -165,18 +154,13 @@ impl Observer for NotifyObserver {
         match event {
             Event::Asked { question, is_new: true } => self.asked(question),
             Event::Recorded { record, total_cost_usd, .. } => {
-                self.total_cost_usd = *total_cost_usd;
-                match record {
-                    Record::Ended { spent, .. } => self.total_cost_usd += spent.cost_usd,
-                    Record::Followed {
-                        agent,
-                        transition: raymond_flow::policy::Transition::Result { payload },
-                        ..
-                    } if *agent == raymond_flow::id::AgentId::main() => {
-                        self.result = Some(payload.to_string());
-                    }
-                    Record::Finished { status } => self.finished(*status),
-                    _ => {}
+                if let Some((agent, payload)) = record.result()
+                    && *agent == AgentId::main()
+                {
+                    self.result = Some(payload.to_string());
+                }
+                if let Some(status) = record.finished() {
+                    self.finished(status, *total_cost_usd);
                 }
             }
             _ => {}

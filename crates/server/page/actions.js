@@ -40,9 +40,9 @@ export async function answer(ask, body) {
   sent.set(askKey(ask), { state: 'sending' });
   invalidate();
   try {
-    /** @type {{ at?: number, leads_to?: string }} */
+    /** @type {{ at?: number, to?: string }} */
     const done = await post(path('asks', ask.project, ask.run, ask.ask, 'answer'), body);
-    sent.set(askKey(ask), { state: 'recorded', at: done.at ?? now(), to: done.leads_to ?? null });
+    sent.set(askKey(ask), { state: 'recorded', at: done.at ?? now(), to: done.to ?? null });
   } catch (error) {
     sent.set(askKey(ask), { state: 'failed', why: wordsOf(error), isUncertain: !(error instanceof ApiError && error.status) });
   }

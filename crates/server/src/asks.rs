@@ -12,10 +12,7 @@ use axum::{
     http::header,
     response::{IntoResponse as _, Response},
 };
-use raymond_engine::{
-    asks::{self, AnswerError, GivenAnswer, PublishedQuestion, ShownFile},
-    observe::views,
-};
+use raymond_engine::asks::{self, AnswerError, GivenAnswer, PublishedQuestion, ShownFile};
 use raymond_flow::id::{AskId, RunId};
 use serde_json::{Value, json};
 
@@ -101,8 +98,8 @@ impl FoundAsk {
         // The agent begins no further step before the question is answered.
         let mut steps = opened.overview.steps.iter().rev();
         let step = steps
-            .find(|step| step.id.agent == id.agent && step.started_ms <= question.asked_at_ms)
-            .map(|step| views::step_name(&step.id));
+            .find(|step| step.agent == id.agent && step.started_at <= question.asked_at_ms)
+            .map(|step| step.step.clone());
         Ok(Self { id, question, answer, workflow, step })
     }
 
@@ -145,10 +142,8 @@ fn view(
     answer: Option<&GivenAnswer>,
     name: &Value,
 ) -> Value {
-    let choices = question
-        .choices
-        .iter()
-        .map(|choice| json!({ "label": choice.label, "leads_to": choice.state }));
+    let choices =
+        question.choices.iter().map(|choice| json!({ "label": choice.label, "to": choice.to }));
     let attachments = question.attachments.iter().map(|file| {
         let shown_as = match &file.error {
             Some(_) => None,

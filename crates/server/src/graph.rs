@@ -3,11 +3,7 @@
 use std::path::Path;
 
 use raymond_engine::{observe::overview::Overview, store::scope::WorkflowFiles};
-use raymond_flow::{
-    diagram::{Diagram, Trace},
-    graph::Graph,
-    source::Platform,
-};
+use raymond_flow::{diagram::Diagram, graph::Graph, source::Platform, view::Trace};
 use serde_json::{Value, json};
 
 /// The graph of a run's workflow as its files are now, with what the run did.
@@ -19,8 +15,7 @@ pub(crate) fn of_run(overview: &Overview) -> Value {
         Ok((_, graph)) => graph,
         Err(problem) => return without(&problem),
     };
-    let trace = overview.trace.clone().with(&overview.accounts);
-    of_graph(&graph, Some(&trace))
+    of_graph(&graph, Some(&overview.trace))
 }
 
 /// The files of a workflow, and their graph.

@@ -8,17 +8,14 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use raymond_engine::{
-    observe::{
-        overview::{Overview, StepFacts},
-        transcript::StepFile,
-        views,
-    },
+    observe::{overview::Overview, transcript::StepFile, views},
     run::events::Event,
 };
 use raymond_flow::{
     id::StepId,
-    machine::{Action, Record, Step},
+    machine::{Action, Step},
     policy::AllowedTransition,
+    view::StepFacts,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -65,33 +62,30 @@ pub(crate) async fn list(
     run.read(move |_, run| {
         let overview = &run.overview;
         let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|it| it == name);
-        let is_wanted = |(_, step): &(usize, &StepFacts)| {
-            is(&which.agent, step.id.agent.as_str()) && is(&which.state, step.state.as_str())
+        let is_wanted = |step: &&StepFacts| {
+            is(&which.agent, step.agent.as_str()) && is(&which.state, step.state.as_str())
         };
         let limit = which.limit.unwrap_or(STEPS).clamp(1, STEPS_MAX);
-        let indexed = (overview.forgotten..).zip(&overview.steps);
-        let mut indexed: Vec<_> = indexed.filter(is_wanted).collect();
-        let count = indexed.len();
+        let mut steps: Vec<_> = overview.steps.iter().filter(is_wanted).collect();
+        let count = steps.len();
         if which.order == Some(Order::Oldest) {
-            indexed.retain(|(index, _)| which.before.is_none_or(|before| *index > before));
+            steps.retain(|step| which.before.is_none_or(|before| step.index > before));
         } else {
-            indexed.retain(|(index, _)| which.before.is_none_or(|before| *index < before));
-            indexed.reverse();
+            steps.retain(|step| which.before.is_none_or(|before| step.index < before));
+            steps.reverse();
         }
-        let has_more = indexed.len() > limit;
-        indexed.truncate(limit);
-        let next = indexed.last().filter(|_| has_more).map(|(index, _)| *index);
-        let steps: Vec<_> = indexed.iter().map(|(index, step)| views::step(step, *index)).collect();
+        let has_more = steps.len() > limit;
+        steps.truncate(limit);
+        let next = steps.last().filter(|_| has_more).map(|step| step.index);
         Ok(Json(json!({ "steps": steps, "next": next, "count": count })))
     })
     .await
 }
 
-/// The facts about a step that the run has, its index, and its name as it came.
-pub(crate) fn find<'o>(overview: &'o Overview, name: &str) -> ApiResult<(usize, &'o StepFacts)> {
+/// The facts about a step that the run has.
+pub(crate) fn find<'o>(overview: &'o Overview, name: &str) -> ApiResult<&'o StepFacts> {
     let none = || ApiError::not_found(format!("run `{}` has no step `{name}`", overview.id()));
-    let (index, facts) = overview.step(&step_id(name)?).ok_or_else(none)?;
-    Ok((overview.forgotten + index, facts))
+    overview.step(&step_id(name)?).ok_or_else(none)
 }
 
 /// The intent of a step.
@@ -104,8 +98,8 @@ pub(crate) fn intent(overview: &Overview, facts: &StepFacts) -> ApiResult<Step> 
 pub(crate) async fn one(run: NamedRun) -> ApiResult<Json<Value>> {
     run.read(|named, run| {
         let overview = &run.overview;
-        let (index, facts) = find(overview, &named.names.step)?;
-        let mut value = views::step(facts, index);
+        let facts = find(overview, &named.names.step)?;
+        let mut value = json!(facts);
         let intent = intent(overview, facts)?;
         let turn = match &intent.action {
             Action::Turn(turn) => Some(turn),
@@ -114,10 +108,10 @@ pub(crate) async fn one(run: NamedRun) -> ApiResult<Json<Value>> {
         let allowed = turn.iter().flat_map(|turn| &turn.policy.allowed);
         let allowed: Vec<_> = allowed.map(AllowedTransition::example).collect();
         let files = StepFile::ALL.iter().filter_map(|file| {
-            let (_, _, bytes) = file.open(overview.files(), &facts.id).ok()??;
+            let (_, _, bytes) = file.open(overview.files(), &facts.id()).ok()??;
             Some(json!({ "name": file.name(), "bytes": bytes }))
         });
-        let of_agent = |number| StepId { agent: facts.id.agent.clone(), number };
+        let of_agent = |number| StepId { agent: facts.agent.clone(), number };
         let near = |number: Option<u32>| {
             number
                 .map(of_agent)
@@ -129,11 +123,11 @@ pub(crate) async fn one(run: NamedRun) -> ApiResult<Json<Value>> {
         value["asked_model"] = json!(turn.and_then(|turn| turn.settings.model.as_ref()));
         value["coding_agent"] = json!(turn.and_then(|turn| turn.settings.agent.as_ref()));
         value["allowed"] = json!(allowed);
-        let agent = views::agent(overview, &facts.id.agent, &run.live);
+        let agent = views::agent(overview, &facts.agent, &run.live);
         value["worktree"] = agent["worktree"].clone();
         value["files"] = json!(files.collect::<Vec<_>>());
-        value["previous"] = json!(near(facts.id.number.checked_sub(1)));
-        value["following"] = json!(near(facts.id.number.checked_add(1)));
+        value["previous"] = json!(near(facts.number.checked_sub(1)));
+        value["following"] = json!(near(facts.number.checked_add(1)));
         value["events"] = json!(events_about(overview, facts)?);
         Ok(Json(value))
     })
@@ -142,18 +136,18 @@ pub(crate) async fn one(run: NamedRun) -> ApiResult<Json<Value>> {
 
 /// What happened to the agent from the beginning of a step to the beginning of its next one.
 fn events_about(overview: &Overview, facts: &StepFacts) -> ApiResult<Vec<Value>> {
-    let agent = &facts.id.agent;
+    let agent = &facts.agent;
     let number = std::cell::Cell::new(0);
     let is_about = |read: &raymond_engine::observe::follower::Read<'_>| {
         let Event::Recorded { record, .. } = &read.seen.event else { return false };
-        if let Record::Intended { agent: whose, step } = record
+        if let Some((whose, step)) = record.intent()
             && whose == agent
         {
             number.set(step.number);
         }
-        record.agent() == Some(agent) && number.get() == facts.id.number
+        record.agent() == Some(agent) && number.get() == facts.number
     };
-    Ok(events(overview, facts.line(), EVENTS_MAX, false, is_about)?.0)
+    Ok(events(overview, facts.line, EVENTS_MAX, false, is_about)?.0)
 }
 
 /// Which part of a file is asked for.
@@ -171,13 +165,13 @@ pub(crate) async fn file(
 ) -> ApiResult<Response> {
     run.read(move |named, run| {
         let Names { step, name, .. } = &named.names;
-        let (_, facts) = find(&run.overview, step)?;
+        let facts = find(&run.overview, step)?;
         let none = || ApiError::not_found(format!("step `{step}` has no file `{name}`"));
         let file = StepFile::ALL.into_iter().find(|file| file.name() == name).ok_or_else(none)?;
         let unreadable = |error: std::io::Error| {
             ApiError::unreadable(format!("cannot read `{name}` of step `{step}`: {error}"))
         };
-        let open = file.open(run.overview.files(), &facts.id).map_err(unreadable)?;
+        let open = file.open(run.overview.files(), &facts.id()).map_err(unreadable)?;
         let (mut file, start, size) = open.ok_or_else(none)?;
         let from = match part.offset.unwrap_or(0) {
             back if back < 0 => size.saturating_sub(back.unsigned_abs()),

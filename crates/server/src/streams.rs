@@ -304,15 +304,14 @@ impl Sent {
 }
 
 fn changed_steps(overview: &Overview, known: u64) -> Vec<Event> {
-    let indexed = (overview.forgotten..).zip(&overview.steps);
-    let changed: Vec<_> = indexed.filter(|(_, step)| step.offset > known).collect();
+    let changed: Vec<_> = overview.steps.iter().filter(|step| step.offset > known).collect();
     if changed.len() > STEPS_MAX {
         return vec![event(
             "steps",
             &json!({ "count": overview.forgotten + overview.steps.len() }),
         )];
     }
-    changed.iter().map(|(index, step)| event("step", &views::step(step, *index))).collect()
+    changed.into_iter().map(|step| event("step", &json!(step))).collect()
 }
 
 /// `GET /api/runs/{project}/{run}/steps/{step}/transcript/events`

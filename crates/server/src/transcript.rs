@@ -38,9 +38,9 @@ impl Reading {
     pub(crate) fn open(run: NamedRun) -> ApiResult<Self> {
         let opened = run.open()?;
         let opened = lock(&opened);
-        let (_, facts) = find(&opened.overview, &run.names.step)?;
+        let facts = find(&opened.overview, &run.names.step)?;
         let intent = intent(&opened.overview, facts)?;
-        let transcript = Transcript::new(opened.overview.files(), &facts.id, &intent);
+        let transcript = Transcript::new(opened.overview.files(), &facts.id(), &intent);
         Ok(Self { run, transcript, is_over: false })
     }
 
@@ -60,15 +60,15 @@ impl Reading {
     fn end(&mut self) -> ApiResult<Option<Entry>> {
         let run = self.run.open()?;
         let run = lock(&run);
-        let (_, facts) = find(&run.overview, &self.run.names.step)?;
-        self.is_over = facts.ended_ms.is_some() || run.live.owner.is_none();
+        let facts = find(&run.overview, &self.run.names.step)?;
+        self.is_over = facts.ended_at.is_some() || run.live.owner.is_none();
         let spent = Spent {
-            cost_usd: facts.cost_usd,
+            cost_usd: facts.cost_usd.unwrap_or_default(),
             duration_ms: facts.duration_ms.unwrap_or_default(),
             model: facts.model.clone(),
             ..Spent::default()
         };
-        Ok(facts.ended_ms.filter(|_| facts.is_turn).map(|_| cost(&spent)))
+        Ok(facts.ended_at.filter(|_| facts.is_turn()).map(|_| cost(&spent)))
     }
 
     /// Whether nothing will follow.

@@ -71,8 +71,8 @@ pub struct PublishedQuestion {
 pub struct OfferedAnswer {
     /// What is chosen.
     pub label: String,
-    /// Where it leads.
-    pub state: StateName,
+    /// The state to which it leads.
+    pub to: StateName,
 }
 
 /// A file that is shown with a question.
@@ -340,7 +340,7 @@ fn unpublished(
     let offered = question
         .choices
         .iter()
-        .map(|choice| OfferedAnswer { label: choice.label.clone(), state: choice.target.clone() });
+        .map(|choice| OfferedAnswer { label: choice.label.clone(), to: choice.target.clone() });
     PublishedQuestion {
         id: id.to_string(),
         run: run.to_owned(),

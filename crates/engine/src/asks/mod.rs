@@ -48,7 +48,7 @@ use folder::{AskFolder, GiveOutcome};
 pub use folder::{GivenAnswer, OfferedAnswer, PublishedQuestion, ShownFile};
 
 /// The name in `how` of the answer that closes a question because its run was cancelled.
-pub const CANCELLED: &str = "cancel";
+pub const CANCELLED: &str = "cancelled";
 /// The name in `how` of a file that is in the place of an answer and cannot be read as one.
 pub const UNREADABLE: &str = "unreadable";
 /// The name in `how` of the answer that a person gives through `raymond serve`.

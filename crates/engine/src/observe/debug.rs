@@ -163,8 +163,8 @@ impl DebugFiles {
     }
 
     fn record(&mut self, record: &Record, before: Option<&Before>, total_cost_usd: Usd) {
-        if let Record::Ended { agent, spent, .. } = record {
-            self.steps.entry(agent.clone()).or_default().cost_usd = Some(spent.cost_usd);
+        if let Some((id, spent)) = record.ended() {
+            self.steps.entry(id.agent).or_default().cost_usd = Some(spent.cost_usd);
             return;
         }
         let steps = &mut self.steps;
@@ -199,7 +199,7 @@ impl Observer for DebugFiles {
                 let last = self.steps.entry(id.agent.clone()).or_default();
                 last.ended = Some(EndedStep { name, is_script, exit_code, duration_ms });
             }
-            Event::Recorded { record, before, total_cost_usd } => {
+            Event::Recorded { record, before, total_cost_usd, .. } => {
                 self.record(record, before.as_deref(), *total_cost_usd);
             }
             Event::Opened { is_new: true, .. }

@@ -93,9 +93,15 @@ impl Follower {
 
     /// The run as it was read so far.
     pub fn run(&self) -> Result<&Run, EngineError> {
-        self.run
-            .as_ref()
-            .ok_or_else(|| EngineError::Replay { id: self.id.clone(), source: ReplayError::Empty })
+        self.run.as_ref().ok_or_else(|| empty(&self.id))
+    }
+
+    pub(crate) fn into_run(self) -> Result<Run, EngineError> {
+        self.run.ok_or_else(|| empty(&self.id))
+    }
+
+    pub(crate) fn run_mut(&mut self) -> Result<&mut Run, EngineError> {
+        self.run.as_mut().ok_or_else(|| empty(&self.id))
     }
 
     /// How many bytes of the journal were read.
@@ -109,6 +115,10 @@ impl Follower {
     }
 }
 
+fn empty(id: &RunId) -> EngineError {
+    EngineError::Replay { id: id.clone(), source: ReplayError::Empty }
+}
+
 /// Applies the record with this number.
 fn take(
     run: &mut Option<Run>,
@@ -116,10 +126,10 @@ fn take(
     at_ms: u64,
     number: u64,
 ) -> Result<Seen, ReplayError> {
-    let (run, is_new) = match (run, &record) {
+    let (run, is_new) = match (run, record.started()) {
         (Some(run), _) => (run, false),
-        (none, Record::Started(started)) => (none.insert(Run::new(started)), true),
-        (None, _) => return Err(ReplayError::NoStart),
+        (none, Some(started)) => (none.insert(Run::new(started)), true),
+        (None, None) => return Err(ReplayError::NoStart),
     };
     let event = Event::recorded(record, run);
     if let (Event::Recorded { record, .. }, false) = (&event, is_new) {

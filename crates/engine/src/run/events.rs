@@ -87,6 +87,8 @@ pub enum Event {
         before: Option<Box<Before>>,
         /// The cost of the run before the record.
         total_cost_usd: Usd,
+        /// How many steps were running before the record.
+        running: usize,
     },
     /// Names in a prompt that are not variables.
     UnknownVariables {
@@ -108,7 +110,8 @@ impl Event {
     pub fn recorded(record: Record, run: &Run) -> Self {
         let before = record.agent().and_then(|id| run.agents.get(id));
         let before = before.map(|agent| Box::new(Before::of(agent)));
-        Self::Recorded { record, before, total_cost_usd: run.total_cost_usd }
+        let (total_cost_usd, running) = (run.total_cost_usd, run.running_steps());
+        Self::Recorded { record, before, total_cost_usd, running }
     }
 
     /// The event with the current time.

@@ -286,10 +286,7 @@ fn original(entries: &[JournalEntry], journal: &Path) -> Option<(RunId, PathBuf)
 }
 
 fn started(entry: &JournalEntry) -> Option<&Started> {
-    match entry.records.first()? {
-        Record::Started(started) => Some(started),
-        _ => None,
-    }
+    entry.records.first()?.started()
 }
 
 #[cfg(test)]

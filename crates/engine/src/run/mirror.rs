@@ -132,7 +132,7 @@ impl<'o> Mirror<'o> {
         bundle: &Path,
         observer: &'o mut dyn Observer,
     ) -> Result<(Self, Bell), EngineError> {
-        let Some(Record::Started(started)) = first.records.first() else {
+        let Some(started) = first.records.first().and_then(Record::started) else {
             return Err(EngineError::Replay { id: id.clone(), source: ReplayError::NoStart });
         };
         let identity = started.identity.clone();
@@ -185,8 +185,7 @@ impl<'o> Mirror<'o> {
     pub fn append(&mut self, entries: Vec<JournalEntry>) -> Result<(), EngineError> {
         for JournalEntry { at_ms, records } in entries {
             for record in &records {
-                if let Record::Answered { agent, number, response } = record {
-                    let id = AskId { agent: agent.clone(), number: *number };
+                if let Some((id, response)) = record.answered() {
                     let closed = self.desk.close(&id, response);
                     closed.map_err(|error| at_work("close a question", error))?;
                     self.passed_on.remove(&id);
@@ -312,7 +311,7 @@ fn begin(
         _ => {}
     }
     private::create_dir_all(&place).map_err(failed)?;
-    if let Some(Record::Started(started)) = first.records.first_mut() {
+    if let Some(started) = first.records.first_mut().and_then(Record::started_mut) {
         let copy = place.join(name_of(started));
         scope::unpack(bundle, &copy).map_err(|error| failed(std::io::Error::other(error)))?;
         // The workflow as the run uses it, whatever becomes of the one that it was started from.
@@ -332,10 +331,7 @@ fn name_of(started: &Started) -> PathBuf {
 /// The identity of the run whose journal is there.
 fn identity_of(files: &RunFiles) -> Option<String> {
     let first = Journal::first(&files.journal).ok()??;
-    match first.records.into_iter().next()? {
-        Record::Started(started) => Some(started.identity),
-        _ => None,
-    }
+    first.records.first()?.started().map(|started| started.identity.clone())
 }
 
 /// Where the run with these files is carried out; `None` if it is here.

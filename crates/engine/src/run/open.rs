@@ -8,9 +8,8 @@ use std::{
 
 use raymond_flow::{
     id::{AgentId, AskId, RunId},
-    machine::{
-        Effect, Halt, Input, Limits, Message, Run, Settings, Started, Status, pending, replay,
-    },
+    machine::{Effect, Halt, Input, Limits, Message, Run, Settings, Started, Status, pending},
+    view::RunView,
 };
 
 use crate::{
@@ -21,6 +20,7 @@ use crate::{
         programs,
         steps::{RunPlace, Runner},
     },
+    observe::overview::Overview,
     run::{
         door::{self, Ask, Door, DoorAnswer, Letter, LimitChange},
         error::{EngineError, at_work, io_error},
@@ -33,7 +33,7 @@ use crate::{
         usage_limit::SharedLimits,
     },
     store::{
-        journal::{Journal, JournalEntry},
+        journal::Journal,
         layout::{RunFiles, StateDir},
         lock::{LockError, Owner, RunLock},
         results::Results,
@@ -107,8 +107,8 @@ impl std::fmt::Debug for Engine<'_> {
 pub struct Loaded {
     /// The run, with its whole result if that can be read.
     pub run: Run,
-    /// Every decision, in order, if the whole journal was read.
-    pub entries: Vec<JournalEntry>,
+    /// Everything else that is shown of it.
+    pub view: RunView,
 }
 
 /// Reads a run without owning or changing it.
@@ -117,12 +117,8 @@ pub fn load(state_dir: &StateDir, id: &RunId) -> Result<Loaded, EngineError> {
     if !files.journal.exists() {
         return Err(EngineError::NoSuchRun { id: id.clone() });
     }
-    let entries = Journal::read(&files.journal)?;
-    let records = entries.iter().flat_map(|entry| entry.records.iter().cloned());
-    let mut run =
-        replay(records).map_err(|source| EngineError::Replay { id: id.clone(), source })?;
-    Results::of(&files).restore(&mut run);
-    Ok(Loaded { run, entries })
+    let (view, follower) = Overview::load(id.clone(), files)?.split();
+    Ok(Loaded { run: follower.into_run()?, view })
 }
 
 /// Ends the processes that an earlier orchestrator, its keeper and its reapers could not end, because all were killed. Returns

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, io};
 
 use raymond_flow::{
     id::{AgentId, RunId, SessionId, StepId},
-    machine::{Action, Record, Started, bookmarks, replay},
+    machine::{Action, Record, bookmarks, replay},
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -104,7 +104,8 @@ pub fn rewind(
     new: &RunId,
     agents: &Agents,
 ) -> Result<(), RewindError> {
-    let entries = load(state_dir, id)?.entries;
+    load(state_dir, id)?;
+    let entries = Journal::read(&state_dir.run(id).journal).map_err(EngineError::from)?;
     let cut = match step {
         None => entries.len(),
         Some(step) => {
@@ -170,25 +171,17 @@ fn name(StepId { agent, number }: &StepId) -> String {
 
 /// What `step` starts, if its intent is in this decision.
 fn action_of<'a>(entry: &'a JournalEntry, step: &StepId) -> Option<&'a Action> {
-    entry.records.iter().find_map(|record| match record {
-        Record::Intended { agent, step: own }
-            if *agent == step.agent && own.number == step.number =>
-        {
-            Some(&own.action)
-        }
-        _ => None,
-    })
+    let mut intents = entry.records.iter().filter_map(Record::intent);
+    let found = intents.find(|(agent, own)| **agent == step.agent && own.number == step.number);
+    found.map(|(_, own)| &own.action)
 }
 
 /// Whether a turn was started in `session` after `mark`.
 fn went_on(entries: &[JournalEntry], session: &SessionId, mark: &StepId) -> bool {
     let after = entries.iter().skip_while(|entry| action_of(entry, mark).is_none()).skip(1);
-    after.flat_map(|entry| &entry.records).any(|record| match record {
-        Record::Intended { step, .. } => {
-            matches!(&step.action, Action::Turn(turn) if turn.session.id() == session)
-        }
-        _ => false,
-    })
+    let mut intents = after.flat_map(|entry| &entry.records).filter_map(Record::intent);
+    intents
+        .any(|(_, step)| matches!(&step.action, Action::Turn(turn) if turn.session.id() == session))
 }
 
 /// Writes the journal of the new run: the past under another name, and that it is another run now. The journal gets its name when
@@ -216,13 +209,12 @@ fn write(
     }
     let mut journal = Journal::create(&draft)?;
     let identity = uuid::Uuid::new_v4().simple().to_string();
-    let renamed = |record: &Record| match record {
-        Record::Started(started) => Record::Started(Box::new(Started {
-            workflow_id: new.clone(),
-            identity: identity.clone(),
-            ..(**started).clone()
-        })),
-        other => other.clone(),
+    let renamed = |record: &Record| {
+        let mut record = record.clone();
+        if let Some(started) = record.started_mut() {
+            (started.workflow_id, started.identity) = (new.clone(), identity.clone());
+        }
+        record
     };
     let written = past.iter().try_for_each(|entry| {
         let records: Vec<_> = entry.records.iter().map(renamed).collect();

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use crate::graph::EdgeKind;
+use crate::{graph::EdgeKind, view::StateTotals};
 
-use super::{Diagram, Link, LinkKind, Node, NodeKind, StateTotals};
+use super::{Diagram, Link, LinkKind, Node, NodeKind};
 
 impl Diagram {
     /// The diagram in Mermaid.

@@ -1,7 +1,7 @@
 //! Diagrams of a workflow: Mermaid, DOT, or an HTML page with the graph drawn as SVG.
 //!
 //! [`Diagram::of`] takes a [`Graph`](crate::graph::Graph) and, if there is a run to show, its
-//! [`Trace`]. The three formats are [`Diagram::mermaid`], [`Diagram::dot`] and [`Diagram::html`].
+//! [`Trace`](crate::view::Trace). The three formats are [`Diagram::mermaid`], [`Diagram::dot`] and [`Diagram::html`].
 //! The page is self-contained: it opens without a network. Text from a workflow is always escaped.
 
 mod dot;
@@ -13,8 +13,6 @@ mod layout;
 mod mermaid;
 mod model;
 mod svg;
-mod trace;
 
 pub use geometry::{BoxPlace, Geometry, LinePlace};
 pub use model::{Diagram, Link, LinkKind, Node, NodeKind};
-pub use trace::{StateTotals, TakenWay, Trace};

@@ -6,9 +6,8 @@ use crate::{
     graph::{Edge, EdgeKind, Graph, Meaning, ResultEnd, State},
     id::StateName,
     source::StateKind,
+    view::{StateTotals, TakenWay, Trace},
 };
-
-use super::{StateTotals, TakenWay, Trace};
 
 /// Boxes and lines.
 #[derive(Clone, Debug)]

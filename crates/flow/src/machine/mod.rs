@@ -7,7 +7,6 @@
 //! start, or that the run is over. [`replay`] is the same [`apply`] over a journal, so a resumed run cannot
 //! differ from a live one; [`pending`] derives the effects that it still waits for.
 
-mod accounts;
 mod agent;
 mod apply;
 mod ask;
@@ -29,13 +28,11 @@ mod run;
 mod settings;
 mod settle;
 mod share;
-mod spending;
 mod step;
 mod summary;
 mod window;
 mod worktree;
 
-pub use accounts::{Account, Accounts};
 pub use agent::{
     Agent, Answer, Evaluation, Frame, Left, Phase, Reminder, Session, Tries, Visit, Work,
 };
@@ -56,7 +53,6 @@ pub use run::{Run, Status, UsageLimit};
 pub(crate) use settings::RETRY_FOR_MS;
 pub use settings::{Failover, Limits, OnAsk, OnUsageLimit, Settings};
 pub use settle::settle;
-pub use spending::{Carried, Spending, Spendings, Way};
 pub use step::{Action, SessionPlan, Spent, StandIn, Step, Tokens, Turn, TurnSettings};
 pub use summary::Summary;
 pub use window::UsageWindow;

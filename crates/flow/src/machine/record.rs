@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    id::{AgentId, RunId, SessionId, StateName},
+    id::{AgentId, AskId, RunId, SessionId, StateName, StepId},
     money::Usd,
     payload::Payload,
     policy::{Question, Source, Transition},
@@ -267,6 +267,51 @@ impl Record {
             return None;
         };
         if let Transition::Result { payload } = transition { Some(payload) } else { None }
+    }
+
+    /// With what the run began, if this is its first record.
+    pub fn started(&self) -> Option<&Started> {
+        if let Self::Started(started) = self { Some(started) } else { None }
+    }
+
+    /// The same, to change it.
+    pub fn started_mut(&mut self) -> Option<&mut Started> {
+        if let Self::Started(started) = self { Some(started) } else { None }
+    }
+
+    /// The step that it intends, and whose.
+    pub fn intent(&self) -> Option<(&AgentId, &Step)> {
+        if let Self::Intended { agent, step } = self { Some((agent, step)) } else { None }
+    }
+
+    /// The step that has ended.
+    pub fn ended(&self) -> Option<(StepId, &Spent)> {
+        let Self::Ended { agent, number, spent } = self else { return None };
+        Some((StepId { agent: agent.clone(), number: *number }, spent))
+    }
+
+    /// The question that is answered.
+    pub fn answered(&self) -> Option<(AskId, &Response)> {
+        let Self::Answered { agent, number, response } = self else { return None };
+        Some((AskId { agent: agent.clone(), number: *number }, response))
+    }
+
+    /// The result that an agent hands over.
+    pub fn result(&self) -> Option<(&AgentId, &Payload)> {
+        let Self::Followed { agent, transition: Transition::Result { payload }, .. } = self else {
+            return None;
+        };
+        Some((agent, payload))
+    }
+
+    /// The status with which the run ends.
+    pub fn finished(&self) -> Option<Status> {
+        if let Self::Finished { status } = self { Some(*status) } else { None }
+    }
+
+    /// Whether no new step starts from here on.
+    pub fn halts(&self) -> bool {
+        matches!(self, Self::Halted { .. } | Self::Finished { .. })
     }
 
     /// The agent that the record is about; `None` if it is about the whole run.

@@ -192,6 +192,11 @@ impl Run {
         Some((agent, step))
     }
 
+    /// How many steps are running.
+    pub fn running_steps(&self) -> usize {
+        self.counts.running - self.counts.leaving
+    }
+
     /// The run as far as a step of `agent` needs it: with no other agent, and not fit for decisions.
     #[must_use]
     pub fn excerpt(&self, agent: &AgentId) -> Self {

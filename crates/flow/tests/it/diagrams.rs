@@ -1,10 +1,6 @@
 //! Diagrams of workflows.
 
-use raymond_flow::{
-    diagram::{Diagram, Trace},
-    graph::Graph,
-    world::MemoryWorld,
-};
+use raymond_flow::{diagram::Diagram, graph::Graph, world::MemoryWorld};
 
 use crate::sim::Sim;
 
@@ -143,7 +139,7 @@ fn failed_run() -> Diagram {
     sim.prints("main", "<goto>B</goto>");
     sim.reply("main", "nothing");
     let graph = Graph::of(&sim.world, None).unwrap();
-    let trace = Trace::of(&sim.journal).unwrap();
+    let trace = sim.view().trace;
     Diagram::of("flow", &graph, Some(&trace))
 }
 
@@ -178,7 +174,7 @@ fn undeclared_transition_is_shown_if_a_run_followed_it() {
     let mut sim = Sim::new([("START.sh", "print_tag"), ("B.sh", "echo '<result>x</result>'")]);
     sim.prints("main", "<goto>B</goto>");
     let graph = Graph::of(&sim.world, None).unwrap();
-    let trace = Trace::of(&sim.journal).unwrap();
+    let trace = sim.view().trace;
     let text = Diagram::of("flow", &graph, Some(&trace)).mermaid();
     assert!(text.contains("n1 --> n0"), "{text}");
 }

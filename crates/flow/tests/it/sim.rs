@@ -18,6 +18,7 @@ use raymond_flow::{
     snapshot::{RunMessage, Snapshot},
     tag::parse,
     turn::{Exit, Outcome, conclude, prepare},
+    view::{At, RunView},
     world::MemoryWorld,
 };
 
@@ -165,6 +166,20 @@ impl Sim {
         };
         sim.perform(decision.effects);
         sim
+    }
+
+    /// Everything that is shown of the run, folded from its journal.
+    pub(crate) fn view(&self) -> RunView {
+        let Some((Record::Started(started), rest)) = self.journal.split_first() else {
+            panic!("the journal does not begin with its start");
+        };
+        let (mut run, mut view) = (Run::new(started), RunView::default());
+        view.add(&self.journal[0], &run, At::default());
+        for record in rest {
+            apply(&mut run, record).unwrap();
+            view.add(record, &run, At::default());
+        }
+        view
     }
 
     pub(crate) fn main(&self) -> &Agent {

@@ -2,7 +2,7 @@
 
 use raymond_flow::{
     id::StateName,
-    machine::{Record, Run, Spendings, Spent, Tokens, apply},
+    machine::{Spent, Tokens},
     money::Usd,
     turn::{Outcome, conclude},
 };
@@ -24,20 +24,6 @@ fn tokens(input: u64, cache_write: u64, cache_read: u64, output: u64) -> Tokens 
     Tokens { input, output, cache_read, cache_write }
 }
 
-fn spendings(journal: &[Record]) -> Spendings {
-    let mut spendings = Spendings::default();
-    let mut run: Option<Run> = None;
-    for record in journal {
-        match (&mut run, record) {
-            (none @ None, Record::Started(started)) => *none = Some(Run::new(started)),
-            (Some(run), record) => apply(run, record).unwrap(),
-            (None, _) => panic!("it does not begin with its start"),
-        }
-        spendings.add(run.as_ref().unwrap(), record);
-    }
-    spendings
-}
-
 #[test]
 fn goto_saves_as_reset_what_reading_its_session_again_cost() {
     let mut sim = Sim::new([("START.md", "s"), ("NEXT.md", "n"), ("LAST.md", "l")]);
@@ -47,7 +33,7 @@ fn goto_saves_as_reset_what_reading_its_session_again_cost() {
     reply(&mut sim, "<goto>LAST</goto>", 1.35, tokens(0, 1000, 1000, 0));
     // 4000 at its end: a quarter was carried to NEXT, a half to LAST. 200 of 2700 units are for reading again.
     reply(&mut sim, "<result>x</result>", 2.7, tokens(0, 2000, 2000, 0));
-    let spendings = spendings(&sim.journal);
+    let spendings = sim.view().turns;
     let carried: Vec<_> = spendings
         .carried()
         .into_iter()
@@ -75,7 +61,7 @@ fn calls_are_frames_and_their_gotos_are_no_candidates() {
     reply(&mut sim, "<goto>DEEP</goto>", 1.0, tokens(0, 1000, 1000, 0));
     reply(&mut sim, "<result>r</result>", 1.0, tokens(0, 1000, 2000, 0));
     reply(&mut sim, "<result>r</result>", 1.0, tokens(0, 1000, 1000, 0));
-    let spendings = spendings(&sim.journal);
+    let spendings = sim.view().turns;
     assert!(spendings.carried().is_empty(), "a reset would discard the return");
     let frames: Vec<_> = spendings
         .by_frame
@@ -91,7 +77,7 @@ fn reset_carries_nothing_and_scripts_spend_nothing() {
     reply(&mut sim, "<reset>TEST</reset>", 1.0, tokens(1000, 0, 0, 100));
     sim.prints("main", "<goto>NEXT</goto>");
     reply(&mut sim, "<result>x</result>", 1.0, tokens(1000, 0, 500, 100));
-    let spendings = spendings(&sim.journal);
+    let spendings = sim.view().turns;
     assert!(spendings.carried().is_empty());
     assert_eq!(spendings.total.account.steps, 2);
     assert_eq!(spendings.by_state.len(), 2);

@@ -29,7 +29,7 @@ pub(crate) fn asked_lines(question: &PublishedQuestion) -> Vec<Line> {
     lines.extend(text.lines().map(|line| Line::of("    ").plain(line)));
     for (key, choice) in (1..).zip(&question.choices) {
         let line = Line::of(format!("    {key}  ")).add(Style::Bold, &choice.label);
-        lines.push(line.dim(format!("  → {}", choice.state.stem())));
+        lines.push(line.dim(format!("  → {}", choice.to.stem())));
     }
     for ShownFile { path, copy, bytes, error, .. } in &question.attachments {
         let line = Line::of("    ").add(Style::Name, path);

@@ -1,19 +1,19 @@
 //! What every agent is doing at the moment: the rows of the live view, and of `raymond status`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use raymond_engine::agent::Activity;
+use raymond_engine::{agent::Activity, run::events::Seen};
 use raymond_flow::{
     id::AgentId,
-    machine::{Accounts, Action, Agent, Phase, Record, Run, Status, UsageLimit},
+    machine::{Action, Agent, Phase, Run, Status, UsageLimit},
     money::Usd,
-    policy::Transition,
+    view::RunView,
 };
 
 use super::{
-    crews::{Crews, Progress},
-    items::{Items, short},
+    items::{self, short},
     time,
+    watched::Watched,
     words::{self, count},
 };
 use crate::line::{Line, Style, excerpt};
@@ -35,210 +35,31 @@ const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 /// The agents of a run and what they are doing.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
-    rows: BTreeMap<AgentId, Row>,
-    born: u64,
-    accounts: Accounts,
-    budget_usd: Option<Usd>,
-    /// The cost of the run when it was opened.
-    before_usd: Usd,
-    /// When the run was opened, in milliseconds since 1970.
-    opened_ms: u64,
-    /// The usage limit that all agents wait for, if it was reached.
-    limit: Option<UsageLimit>,
-    halted: Option<String>,
-    failed: u64,
-    crews: Crews,
-    items: Items,
-}
-
-/// The row of one agent.
-#[derive(Clone, Debug)]
-pub(crate) struct Row {
-    born: u64,
-    pub(crate) state: String,
-    /// Since when it is doing this, in milliseconds since 1970.
-    pub(crate) since_ms: u64,
-    pub(crate) doing: Doing,
-    /// The number of starts of its work.
-    starts: u32,
-    /// The number of rounds of a loop that were not shown.
-    rounds: u64,
-}
-
-/// What an agent is doing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Doing {
-    Starting,
-    Script,
-    /// A turn, and what the coding agent did last.
-    Turn(Option<Activity>),
-    Queued,
-    /// A worker that waits for a place among its siblings.
-    Parked,
-    /// It waits for workers.
-    Joins(Progress),
-    /// It waits for a person's answer to this question.
-    Asks(String),
-    /// It waits for a retry at this time, in milliseconds since 1970.
-    Waits {
-        until_ms: u64,
-        attempt: u32,
-        why: String,
-    },
+    pub(crate) watched: Option<Watched>,
+    /// What the coding agents of running turns did last.
+    activities: BTreeMap<AgentId, Activity>,
+    /// How many rounds of a loop were not shown, of agents that are in one.
+    rounds: BTreeMap<AgentId, u64>,
 }
 
 impl Board {
-    /// Starts with the run as it was opened, at `now_ms`.
-    pub(crate) fn open(&mut self, run: &Run, now_ms: u64) {
-        self.budget_usd = run.limits.budget_usd;
-        self.before_usd = run.total_cost_usd;
-        self.opened_ms = now_ms;
-        self.limit = run.usage_limit;
-        let is_active = |agent: &&&Agent| !matches!(agent.phase, Phase::Failed { .. });
-        for agent in run.agents_by_birth().iter().filter(is_active) {
-            let doing = match &agent.phase {
-                Phase::Asking { question, .. } => Doing::Asks(question.text.clone()),
-                _ => Doing::Starting,
-            };
-            self.enter(&agent.id, agent.current_state.stem(), now_ms, doing);
-            self.started(&agent.id, agent.tries.starts);
-        }
-        self.crews = Crews::open(run);
-        self.items.open(run);
-        for agent in run.agents.values() {
-            if let Some(progress) = self.crews.progress(&agent.id) {
-                self.change(&agent.id, now_ms, Doing::Joins(progress));
-            }
-            if let Phase::Parked { .. } = agent.phase {
-                self.change(&agent.id, now_ms, Doing::Parked);
-            }
-        }
-    }
-
-    /// Starts with a run whose records were all added.
-    pub(crate) fn begin(&mut self, run: &Run) {
-        self.budget_usd = run.limits.budget_usd;
-        self.opened_ms = run.started_at_ms;
-        self.limit = run.usage_limit;
-    }
-
-    /// What a worker is about.
-    pub(crate) fn item(&self, agent: &AgentId) -> &str {
-        self.items.of(agent)
-    }
-
-    /// The row of an agent.
-    pub(crate) fn row(&self, agent: &AgentId) -> Option<&Row> {
-        self.rows.get(agent)
-    }
-
-    /// Adds a record.
-    pub(crate) fn record(&mut self, record: &Record, at_ms: u64) {
-        self.accounts.add(record);
-        self.items.record(record);
-        let joining = self.crews.record(record);
-        match record {
-            Record::Intended { agent, step } => {
-                let doing = match step.action {
-                    Action::Script { .. } => Doing::Script,
-                    Action::Turn(_) => Doing::Turn(None),
-                };
-                self.enter(agent, step.state.stem(), at_ms, doing);
-                self.started(agent, step.attempt);
-            }
-            Record::Queued { agent } => self.change(agent, at_ms, Doing::Queued),
-            Record::Asked { agent, question, .. } => {
-                self.change(agent, at_ms, Doing::Asks(question.text.clone()));
-            }
-            Record::Retried { agent, why, delay_ms, .. } => {
-                let attempt = self.rows.get(agent).map_or(0, |row| row.starts) + 1;
-                let until_ms = at_ms + delay_ms;
-                let doing = Doing::Waits { until_ms, attempt, why: why.clone() };
-                self.change(agent, at_ms, doing);
-            }
-            Record::Woke { agent }
-            | Record::Called { agent }
-            | Record::Placed { agent }
-            | Record::WorktreeMade { agent, .. }
-            | Record::Answered { agent, .. }
-            | Record::Joined { agent, .. } => {
-                self.change(agent, at_ms, Doing::Starting);
-            }
-            Record::Failed { agent, .. } => {
-                self.failed += 1;
-                self.rows.remove(agent);
-            }
-            Record::Followed { agent, transition, workers, .. } => {
-                for (worker, forked) in workers.iter().zip(transition.workers()) {
-                    let doing =
-                        if forked.limit.is_some() { Doing::Parked } else { Doing::Starting };
-                    self.enter(worker, "…", at_ms, doing);
-                }
-                // If the agent continues, its next step adds it again.
-                if matches!(transition, Transition::Result { .. }) {
-                    self.rows.remove(agent);
-                }
-            }
-            Record::Halted { why } => self.halted = Some(words::of_halt(why)),
-            Record::UsageLimited { resets_at } => {
-                self.limit = Some(UsageLimit { resets_at: *resets_at });
-            }
-            Record::UsageLimitLifted => self.limit = None,
-            Record::LimitsChanged { limits } => self.budget_usd = limits.budget_usd,
-            Record::Resumed { limits, .. } => {
-                (self.budget_usd, self.limit, self.halted) = (limits.budget_usd, None, None);
-                self.failed = 0;
-            }
-            Record::Finished { status: Status::Completed } => self.rows.clear(),
-            _ => {}
-        }
-        let progress = joining.and_then(|agent| Some((self.crews.progress(&agent)?, agent)));
-        if let Some((progress, agent)) = progress {
-            let since_ms = match self.rows.get(&agent) {
-                Some(Row { doing: Doing::Joins(_), since_ms, .. }) => *since_ms,
-                _ => at_ms,
-            };
-            self.change(&agent, since_ms, Doing::Joins(progress));
-        }
+    /// Takes in the next event.
+    pub(crate) fn see(&mut self, seen: &Seen) {
+        Watched::see(&mut self.watched, seen);
     }
 
     /// Adds the latest activity of a coding agent.
     pub(crate) fn activity(&mut self, agent: &AgentId, activity: &Activity) {
-        if let Some(row) = self.rows.get_mut(agent) {
-            row.doing = Doing::Turn(Some(activity.clone()));
-        }
+        self.activities.insert(agent.clone(), activity.clone());
     }
 
-    /// Sets the number of rounds of a loop of `agent` that were not shown.
-    pub(crate) fn rounds(&mut self, agent: &AgentId, rounds: u64) {
-        if let Some(row) = self.rows.get_mut(agent) {
-            row.rounds = rounds;
-        }
-    }
-
-    fn enter(&mut self, agent: &AgentId, state: &str, since_ms: u64, doing: Doing) {
-        let born = self.rows.get(agent).map_or_else(
-            || {
-                self.born += 1;
-                self.born
-            },
-            |row| row.born,
-        );
-        let rounds = self.rows.get(agent).map_or(0, |row| row.rounds);
-        let row = Row { born, state: state.to_owned(), since_ms, doing, starts: 0, rounds };
-        self.rows.insert(agent.clone(), row);
-    }
-
-    /// So often the work of `agent` was started.
-    fn started(&mut self, agent: &AgentId, starts: u32) {
-        if let Some(row) = self.rows.get_mut(agent) {
-            row.starts = starts;
-        }
-    }
-
-    fn change(&mut self, agent: &AgentId, since_ms: u64, doing: Doing) {
-        if let Some(row) = self.rows.get_mut(agent) {
-            (row.since_ms, row.doing) = (since_ms, doing);
+    /// A step of `agent` begins, after so many rounds of a loop that were not shown.
+    pub(crate) fn begin(&mut self, agent: &AgentId, rounds: u64) {
+        self.activities.remove(agent);
+        if rounds > 0 {
+            self.rounds.insert(agent.clone(), rounds);
+        } else {
+            self.rounds.remove(agent);
         }
     }
 
@@ -249,104 +70,103 @@ impl Board {
         now_ms: u64,
         frame: usize,
     ) -> Vec<Line> {
+        let Some(Watched { run, view }) = &self.watched else { return Vec::new() };
         let room = height.saturating_sub(ROWS_ELSE).clamp(1, ROWS_MAX);
-        let mut rows: Vec<_> = self.rows.iter().collect();
-        rows.sort_by_key(|(_, row)| row.born);
-        let hidden = if rows.len() > room { rows.len() - (room - 1) } else { 0 };
-        rows.truncate(if hidden > 0 { room - 1 } else { room });
+        let mut agents = run.agents_by_birth();
+        agents.retain(|agent| is_active(agent));
+        let all = agents.len();
+        let hidden = if all > room { all - (room - 1) } else { 0 };
+        agents.truncate(if hidden > 0 { room - 1 } else { room });
+        let items: Vec<_> = agents.iter().map(|agent| items::of(view, &agent.id)).collect();
         let widest = |texts: &mut dyn Iterator<Item = &str>| {
             texts.map(console::measure_text_width).max().unwrap_or(0).min(NAME_MAX)
         };
-        let names = widest(&mut rows.iter().map(|(agent, _)| agent.as_str()));
-        let states = widest(&mut rows.iter().map(|(_, row)| row.state.as_str()));
-        let has_costs = columns >= COLUMNS_WITH_COSTS;
-        let items = widest(&mut rows.iter().map(|(agent, _)| self.item(agent)));
-        let items = if columns >= COLUMNS_WITH_ITEMS { items } else { items.min(ITEM_NARROW) };
-        let columns = Columns { names, states, items, has_costs };
+        let names = widest(&mut agents.iter().map(|agent| agent.id.as_str()));
+        let states = widest(&mut agents.iter().map(|agent| agent.current_state.stem()));
+        let widest_item = widest(&mut items.iter().map(String::as_str));
+        let has_room = columns >= COLUMNS_WITH_ITEMS;
+        let width = if has_room { widest_item } else { widest_item.min(ITEM_NARROW) };
+        let has_costs = columns >= COLUMNS_WITH_COSTS && run.total_cost_usd > Usd::ZERO;
+        let columns = Columns { names, states, items: width, has_costs };
         let spinner = SPINNER.get(frame % SPINNER.len()).copied().unwrap_or_default();
         // An empty row separates the news.
         let mut lines = vec![Line::new()];
-        let rows = rows.iter();
-        lines.extend(rows.map(|(agent, row)| self.row_line(agent, row, &columns, now_ms, spinner)));
+        for (agent, item) in agents.iter().zip(&items) {
+            let mark = mark(run, agent, spinner);
+            let line = columns.line(mark, agent, item, since(view, agent, now_ms));
+            let mut line = line.plain("  ").then(self.doing(run, view, agent, now_ms));
+            if let Some(rounds) = self.rounds.get(&agent.id) {
+                line = line.dim(format!("  round {rounds}"));
+            }
+            lines.push(line);
+        }
         if hidden > 0 {
             lines.push(Line::new().dim(format!("  … and {}", count(hidden as u64, "more agent"))));
         }
-        lines.push(self.total(now_ms));
+        lines.push(total(run, view, all, now_ms));
         lines
     }
 
-    fn row_line(
-        &self,
-        agent: &AgentId,
-        row: &Row,
-        columns: &Columns,
-        now_ms: u64,
-        spinner: &str,
-    ) -> Line {
-        let mark = match row.doing {
-            _ if self.limit.is_some() => Line::new().add(Style::Warning, "■"),
-            Doing::Asks(_) => Line::new().add(Style::Warning, "?"),
-            Doing::Queued | Doing::Parked | Doing::Joins(_) | Doing::Waits { .. } => {
-                Line::new().add(Style::Warning, "◦")
-            }
-            _ => Line::new().add(Style::Good, spinner),
-        };
-        let since =
-            time::duration(std::time::Duration::from_millis(now_ms.saturating_sub(row.since_ms)));
-        let mut line = mark.plain(" ").add(Style::Name, agent.as_str()).pad(2 + columns.names);
-        line =
-            line.plain("  ").add(Style::Bold, &row.state).pad(4 + columns.names + columns.states);
-        if columns.items > 0 {
-            let item = Line::of(short(self.item(agent), columns.items)).cut(columns.items);
-            let column = 6 + columns.names + columns.states + columns.items;
-            line = line.plain("  ").then(item).pad(column);
-        }
-        line = line.dim(format!("  {since:>6}"));
-        let account = self.accounts.by_agent.get(agent);
-        let cost = account.map(|account| account.cost_usd).filter(|cost| *cost > Usd::ZERO);
-        if columns.has_costs && self.accounts.total.cost_usd > Usd::ZERO {
-            let cost = cost.map(|cost| cost.to_string()).unwrap_or_default();
-            line = line.dim(format!("  {cost:>7}"));
-        }
-        line = line.plain("  ").then(row.doing.line(now_ms));
-        if row.rounds > 0 {
-            line = line.dim(format!("  round {}", row.rounds));
-        }
-        line
+    fn doing(&self, run: &Run, view: &RunView, agent: &Agent, now_ms: u64) -> Line {
+        doing(run, view, agent, self.activities.get(&agent.id), now_ms)
     }
+}
 
-    fn total(&self, now_ms: u64) -> Line {
-        let account = &self.accounts.total;
-        let spent = self.before_usd + account.cost_usd;
-        let since = now_ms.saturating_sub(self.opened_ms);
-        let since = time::duration(std::time::Duration::from_millis(since));
-        let mut line = Line::new()
-            .plain(count(self.rows.len() as u64, "agent"))
-            .dim(format!(" · {} · {since}", count(account.steps, "step")));
-        if spent > Usd::ZERO || account.tokens.output > 0 {
-            let budget = self.budget_usd.map(|budget| format!(" of {budget}")).unwrap_or_default();
-            let tokens = account.tokens.input + account.tokens.output;
-            if tokens > 0 {
-                line = line.dim(format!(" · {} tokens", words::of_tokens(tokens)));
-            }
-            line = line.dim(format!(" · {spent}{budget}"));
+/// Whether an agent has a row: one that has failed has none.
+fn is_active(agent: &Agent) -> bool {
+    !matches!(agent.phase, Phase::Failed { .. })
+}
+
+/// Since when an agent does what it does, as an age in milliseconds.
+pub(super) fn since(view: &RunView, agent: &Agent, now_ms: u64) -> u64 {
+    now_ms.saturating_sub(view.agents.get(&agent.id).map_or(now_ms, |facts| facts.since_ms))
+}
+
+fn mark(run: &Run, agent: &Agent, spinner: &str) -> Line {
+    let (style, mark) = match agent.phase {
+        _ if run.usage_limit.is_some() => (Style::Warning, "■"),
+        Phase::Asking { .. } => (Style::Warning, "?"),
+        Phase::Queued { .. }
+        | Phase::Parked { .. }
+        | Phase::Joining { .. }
+        | Phase::Held { .. }
+        | Phase::Waiting { .. } => (Style::Warning, "◦"),
+        _ => (Style::Good, spinner),
+    };
+    Line::new().add(style, mark)
+}
+
+/// The last row: all agents together.
+fn total(run: &Run, view: &RunView, agents: usize, now_ms: u64) -> Line {
+    let account = &view.accounts.total;
+    let since = time::duration(Duration::from_millis(now_ms.saturating_sub(view.opened_at)));
+    let mut line = Line::new()
+        .plain(count(agents as u64, "agent"))
+        .dim(format!(" · {} · {since}", count(account.steps, "step")));
+    let spent = run.total_cost_usd;
+    if spent > Usd::ZERO || account.tokens.output > 0 {
+        let budget = run.limits.budget_usd.map(|budget| format!(" of {budget}"));
+        let tokens = account.tokens.input + account.tokens.output;
+        if tokens > 0 {
+            line = line.dim(format!(" · {} tokens", words::of_tokens(tokens)));
         }
-        if self.failed > 0 {
-            line = line.dim(" · ").add(Style::Bad, format!("{} failed", self.failed));
-        }
-        if let Some(UsageLimit { resets_at }) = self.limit {
-            let left = resets_at.map_or_else(String::new, |at| {
-                let left = at.saturating_mul(1000).saturating_sub(now_ms);
-                let left = time::duration(std::time::Duration::from_millis(left));
-                format!(", {left} left")
-            });
-            let text = format!("usage limit: all agents wait{left}");
-            line = line.dim(" · ").add(Style::Warning, text);
-        } else if let Some(why) = &self.halted {
-            line = line.dim(" · ").add(Style::Warning, why);
-        }
-        line
+        line = line.dim(format!(" · {spent}{}", budget.unwrap_or_default()));
     }
+    let failed = run.agents.values().filter(|agent| !is_active(agent)).count();
+    if failed > 0 {
+        line = line.dim(" · ").add(Style::Bad, format!("{failed} failed"));
+    }
+    if let Some(UsageLimit { resets_at }) = run.usage_limit {
+        let left = resets_at.map_or_else(String::new, |at| {
+            let left = at.saturating_mul(1000).saturating_sub(now_ms);
+            format!(", {} left", time::duration(Duration::from_millis(left)))
+        });
+        let text = format!("usage limit: all agents wait{left}");
+        line = line.dim(" · ").add(Style::Warning, text);
+    } else if let Some(why) = run.halt.as_ref().filter(|_| run.status != Status::Completed) {
+        line = line.dim(" · ").add(Style::Warning, words::of_halt(why));
+    }
+    line
 }
 
 struct Columns {
@@ -356,28 +176,67 @@ struct Columns {
     has_costs: bool,
 }
 
-impl Doing {
-    /// What it is doing, in a few words.
-    pub(crate) fn line(&self, now_ms: u64) -> Line {
-        match self {
-            Self::Starting => Line::new().dim("starts"),
-            Self::Script => Line::new().dim("runs its script"),
-            Self::Parked => Line::new().dim("waits for a place"),
-            Self::Joins(Progress { ended, all }) => {
-                Line::new().dim("waits: ").plain(format!("{ended} of {all} workers"))
-            }
-            Self::Turn(None) => Line::new().dim("thinks"),
-            Self::Turn(Some(Activity::Uses { tool, what })) => {
+impl Columns {
+    /// The columns of a row up to what the agent is doing.
+    fn line(&self, mark: Line, agent: &Agent, item: &str, since_ms: u64) -> Line {
+        let since = time::duration(Duration::from_millis(since_ms));
+        let mut line = mark.plain(" ").add(Style::Name, agent.id.as_str()).pad(2 + self.names);
+        let state = agent.current_state.stem();
+        line = line.plain("  ").add(Style::Bold, state).pad(4 + self.names + self.states);
+        if self.items > 0 {
+            let item = Line::of(short(item, self.items)).cut(self.items);
+            let column = 6 + self.names + self.states + self.items;
+            line = line.plain("  ").then(item).pad(column);
+        }
+        line = line.dim(format!("  {since:>6}"));
+        if self.has_costs {
+            let cost = Some(agent.cost_usd).filter(|cost| *cost > Usd::ZERO);
+            let cost = cost.map(|cost| cost.to_string()).unwrap_or_default();
+            line = line.dim(format!("  {cost:>7}"));
+        }
+        line
+    }
+}
+
+/// What an agent is doing, in a few words. `activity` is what its coding agent did last.
+pub(super) fn doing(
+    run: &Run,
+    view: &RunView,
+    agent: &Agent,
+    activity: Option<&Activity>,
+    now_ms: u64,
+) -> Line {
+    match &agent.phase {
+        Phase::Running { step, .. } => match (&step.action, activity) {
+            (Action::Script { .. }, _) => Line::new().dim("runs its script"),
+            (Action::Turn(_), None) => Line::new().dim("thinks"),
+            (Action::Turn(_), Some(Activity::Uses { tool, what })) => {
                 let line = Line::of(tool);
                 if what.is_empty() { line } else { line.dim(format!("  {what}")) }
             }
-            Self::Turn(Some(activity)) => Line::of(words::of_activity(activity)),
-            Self::Queued => Line::new().dim("waits for a free slot"),
-            Self::Asks(question) => Line::of("asks: ").plain(excerpt(question)),
-            Self::Waits { until_ms, attempt, why } => {
-                let again = words::again(until_ms.saturating_sub(now_ms), *attempt);
-                Line::new().add(Style::Warning, again).dim(format!(": {why}"))
-            }
+            (Action::Turn(_), Some(activity)) => Line::of(words::of_activity(activity)),
+        },
+        Phase::Ready { .. } | Phase::Called { .. } => Line::new().dim("starts"),
+        Phase::Queued { .. } => Line::new().dim("waits for a free slot"),
+        Phase::Parked { .. } => Line::new().dim("waits for a place"),
+        Phase::Moving { .. } => Line::new().dim("its worktree is being made"),
+        Phase::Leaving { .. } => Line::new().dim("what it leaves is being committed"),
+        Phase::Joining { .. } => {
+            let (ended, all) = run.joined_so_far(&agent.id).unwrap_or_default();
+            Line::new().dim("waits: ").plain(format!("{ended} of {all} workers"))
+        }
+        Phase::Asking { question, .. } => Line::of("asks: ").plain(excerpt(&question.text)),
+        Phase::Waiting { .. } => {
+            let waits = view.agents.get(&agent.id).and_then(|facts| facts.waits.as_ref());
+            let Some((until_ms, why)) = waits else { return Line::new().dim("waits to retry") };
+            let again = words::again(until_ms.saturating_sub(now_ms), agent.tries.starts + 1);
+            Line::new().add(Style::Warning, again).dim(format!(": {why}"))
+        }
+        Phase::Held { asked, .. } => {
+            Line::of(format!("held by a limit before {}", excerpt(&asked.to_string())))
+        }
+        Phase::Failed { error, .. } => {
+            Line::new().add(Style::Bad, "failed").plain(format!(": {error}"))
         }
     }
 }

@@ -2,11 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use raymond_flow::{
-    id::AgentId,
-    machine::{Record, Run},
-    policy::Forked,
-};
+use raymond_flow::{id::AgentId, policy::Forked, view::RunView};
 
 use crate::line::excerpt;
 
@@ -15,36 +11,12 @@ const ITEM_CHARS_MAX: usize = 24;
 /// A value of which fewer could be shown is left out.
 const VALUE_CHARS_MIN: usize = 6;
 
-/// The items of all workers, also of those that have ended.
-#[derive(Debug, Default)]
-pub(crate) struct Items(BTreeMap<AgentId, String>);
-
-impl Items {
-    /// The items of the agents of a run.
-    pub(crate) fn open(&mut self, run: &Run) {
-        for agent in run.agents.values() {
-            // Its input may be that of a later state.
-            self.add(&agent.id, words(&agent.fork_attributes));
-        }
-    }
-
-    /// Adds the workers that a record forks.
-    pub(crate) fn record(&mut self, record: &Record) {
-        let Record::Followed { transition, workers, .. } = record else { return };
-        for (worker, forked) in workers.iter().zip(transition.workers()) {
-            self.add(worker, item(forked));
-        }
-    }
-
-    /// The item of an agent; empty if it has none.
-    pub(crate) fn of(&self, agent: &AgentId) -> &str {
-        self.0.get(agent).map_or("", String::as_str)
-    }
-
-    fn add(&mut self, agent: &AgentId, item: String) {
-        if !item.is_empty() {
-            self.0.insert(agent.clone(), item);
-        }
+/// What an agent is about, also one that has ended; empty if it was given nothing.
+pub(crate) fn of(view: &RunView, agent: &AgentId) -> String {
+    let item = view.attributes.get(agent).map(words).unwrap_or_default();
+    match view.inputs.get(agent) {
+        Some(input) if item.is_empty() => short(&excerpt(input), ITEM_CHARS_MAX),
+        _ => item,
     }
 }
 
@@ -58,7 +30,7 @@ pub(crate) fn item(forked: &Forked) -> String {
 }
 
 /// The values of attributes, each short: of those that do not fit, the first ones.
-fn words(attributes: &BTreeMap<String, String>) -> String {
+pub(super) fn words(attributes: &BTreeMap<String, String>) -> String {
     let mut words = String::new();
     let mut room = ITEM_CHARS_MAX;
     let values = attributes.values().map(|value| excerpt(value));

@@ -6,7 +6,7 @@ use raymond_engine::{
     run::events::{Event, Observer, Seen},
     store::layout::RunFiles,
 };
-use raymond_flow::machine::{Record, Run};
+use raymond_flow::machine::Run;
 
 use super::{
     narrator::Narrator,
@@ -71,11 +71,11 @@ pub(super) fn of_event(event: &Event, narrator: &mut Narrator, level: Level) -> 
             (News, Line::of("run ").add(Style::Bold, id.as_str()).plain(more))
         }
         // The summary contains that, and more.
-        Event::Recorded { record: Record::Finished { .. }, .. } if level < Detail => {
+        Event::Recorded { record, .. } if record.finished().is_some() && level < Detail => {
             return narrator.rest();
         }
-        Event::Recorded { record, before, .. } => {
-            return narrator.tell(record, before.as_deref());
+        Event::Recorded { record, before, running, .. } => {
+            return narrator.tell(record, before.as_deref(), *running);
         }
         Event::JournalTrimmed(trimmed) => {
             let text = format!(

@@ -11,12 +11,9 @@ use raymond_engine::{
     store::layout::RunFiles,
     sys::clock,
 };
-use raymond_flow::{
-    id::AgentId,
-    machine::{Record, Run},
-};
+use raymond_flow::{id::AgentId, machine::Run, view::RunView};
 
-use super::{board::Board, lines, narrator::Narrator, words::Level};
+use super::{board::Board, lines, narrator::Narrator, watched::Watched, words::Level};
 use crate::{
     line::Line,
     out::{self, Screen},
@@ -68,12 +65,9 @@ impl Live {
     }
 
     /// Adds what happened before this process joined, without printing it.
-    pub(crate) fn catch_up(&mut self, run: &Run, records: &[(Record, u64)]) {
+    pub(crate) fn catch_up(&mut self, run: &Run, known: RunView) {
         let mut view = lock(&self.view);
-        for (record, at_ms) in records {
-            view.board.record(record, *at_ms);
-        }
-        view.board.begin(run);
+        view.board.watched = Some(Watched { run: run.clone(), view: known });
         self.narrator.open(run);
         view.news.push(lines::watched(run));
     }
@@ -84,17 +78,16 @@ fn lock(view: &Mutex<LiveView>) -> MutexGuard<'_, LiveView> {
 }
 
 impl Observer for Live {
-    fn see(&mut self, Seen { at_ms, event }: &Seen) {
-        let lines = lines::of_event(event, &mut self.narrator, self.level);
+    fn see(&mut self, seen: &Seen) {
+        let lines = lines::of_event(&seen.event, &mut self.narrator, self.level);
         let mut view = lock(&self.view);
         view.news.extend(lines);
-        match event {
-            Event::Opened { run, .. } => view.board.open(run, *at_ms),
+        view.board.see(seen);
+        match &seen.event {
             Event::Recorded { record, .. } => {
                 view.is_idle = false;
-                view.board.record(record, *at_ms);
-                if let Record::Intended { agent, step } = record {
-                    view.board.rounds(agent, self.narrator.rounds(agent));
+                if let Some((agent, step)) = record.intent() {
+                    view.board.begin(agent, self.narrator.rounds(agent));
                     if *agent == AgentId::main() {
                         out::title(&format!("raymond: {}", step.state.stem()));
                     }

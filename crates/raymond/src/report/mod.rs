@@ -3,7 +3,6 @@
 mod asks;
 mod board;
 mod complaint;
-mod crews;
 mod findings;
 pub(crate) mod items;
 mod json_lines;
@@ -15,6 +14,7 @@ mod status;
 mod summary;
 pub(crate) mod time;
 pub(crate) mod transcript;
+mod watched;
 pub(crate) mod words;
 
 pub(crate) use asks::{asked_lines, question_json, question_lines};
@@ -26,7 +26,7 @@ pub(crate) use live::Live;
 pub(crate) use narrator::Narrator;
 pub(crate) use next::Next;
 pub(crate) use status::{StatusReport, status_line};
-pub(crate) use summary::{Gatherer, Summary, advice};
+pub(crate) use summary::{Gatherer, advice, summary_lines};
 
 use raymond_engine::{run::events::Observer, store::layout::RunFiles};
 

@@ -6,19 +6,17 @@
 //! ✓   4.2s  main        PLAN → ESTIMATE  call, returns to ASSIGN  $0.01
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use raymond_engine::{run::events::Before, store::layout::RunFiles};
 use raymond_flow::{
     id::{AgentId, StepId},
-    machine::{Halt, Record, Run, Spent},
+    machine::{Agent, Record, Run, Spent},
     money::Usd,
 };
 
 use super::{
-    complaint,
-    items::Items,
-    time,
+    complaint, items, time,
     words::{self, Hop, Level, Mark, News},
 };
 use crate::line::{Line, Style};
@@ -43,9 +41,8 @@ pub(crate) struct Narrator {
     /// The step that has just ended; the next record says what follows from it.
     ended: Option<LastEnded>,
     loops: BTreeMap<AgentId, Hops>,
-    /// The agents with a running step.
-    running: BTreeSet<AgentId>,
-    items: Items,
+    /// What workers are about.
+    items: BTreeMap<AgentId, String>,
 }
 
 #[derive(Debug)]
@@ -88,57 +85,49 @@ impl Folded {
 impl Narrator {
     pub(crate) fn new(level: Level, files: Option<RunFiles>) -> Self {
         let folds = level < Level::Detail;
-        let (loops, running) = (BTreeMap::new(), BTreeSet::new());
-        let items = Items::default();
-        Self { level, folds, files, names: 0, ended: None, loops, running, items }
+        let (loops, items) = (BTreeMap::new(), BTreeMap::new());
+        Self { level, folds, files, names: 0, ended: None, loops, items }
     }
 
-    /// Adds the steps that are already running.
+    /// Adds the agents that are already there.
     pub(crate) fn open(&mut self, run: &Run) {
-        let running = run.agents.values().filter(|agent| agent.phase.step().is_some());
-        self.running.extend(running.map(|agent| agent.id.clone()));
-        self.items.open(run);
+        for Agent { id, fork_attributes, .. } in run.agents.values() {
+            // Its input may be that of a later state.
+            self.know(id, items::words(fork_attributes));
+        }
     }
 
-    /// The lines for a record; `before` is its agent before it.
-    pub(crate) fn tell(&mut self, record: &Record, before: Option<&Before>) -> Vec<Line> {
-        let ended = self.ended.take();
-        self.items.record(record);
-        match record {
-            Record::Intended { agent, .. } => drop(self.running.insert(agent.clone())),
-            Record::Ended { agent, number, spent } => {
-                self.running.remove(agent);
-                let step = StepId { agent: agent.clone(), number: *number };
-                self.ended = Some(LastEnded { step, spent: spent.clone() });
-            }
-            // Lines of the worker will follow: widen the column now.
-            Record::Followed { workers, .. } => {
-                for name in workers {
-                    self.make_room(name);
-                }
-            }
-            _ => {}
+    fn know(&mut self, agent: &AgentId, item: String) {
+        if !item.is_empty() {
+            self.items.insert(agent.clone(), item);
         }
+    }
+
+    /// The lines for a record; `before` is its agent before it, `running` how many steps were running then.
+    pub(crate) fn tell(
+        &mut self,
+        record: &Record,
+        before: Option<&Before>,
+        running: usize,
+    ) -> Vec<Line> {
+        let ended = self.ended.take();
+        self.ended = record.ended().map(|(step, spent)| LastEnded { step, spent: spent.clone() });
         let mut lines = Vec::new();
-        for mut news in words::of_record(record, before) {
-            let running = self.running.len() as u64;
-            match (record, running) {
-                (Record::Halted { why: Halt::Interrupted }, 1..) => {
-                    news.text = news.text.plain(words::of_interrupt(running));
-                }
-                // No other step is running: the line about the failure is enough.
-                (Record::Halted { why: Halt::ScriptFailed { .. } }, 0) => continue,
-                _ => {}
+        for news in words::of_record(record, before, running as u64) {
+            // Lines of the workers will follow: widen the column now.
+            for (worker, item) in &news.workers {
+                self.make_room(worker);
+                self.know(worker, item.clone());
             }
             let ended =
                 ended.as_ref().filter(|ended| Some(&ended.step.agent) == news.agent.as_ref());
             self.add(&mut lines, &news, ended);
-            if let (Record::Failed { .. }, Some(ended), Some(files)) = (record, ended, &self.files)
-            {
+            let has_failed = news.mark == Mark::Failed;
+            if let (true, Some(ended), Some(files)) = (has_failed, ended, &self.files) {
                 lines.extend(complaint::of_step(files, &ended.step));
             }
         }
-        if let Record::Finished { .. } = record {
+        if record.finished().is_some() {
             lines.splice(0..0, self.rest());
         }
         lines
@@ -242,9 +231,9 @@ impl Narrator {
         let line = mark.line().dim(format!(" {took:>6}  ")).then(name);
         let column = "✓ 123456  ".chars().count() + self.names;
         let line = line.pad(column).plain("  ");
-        match self.items.of(agent) {
-            "" => line.then(text),
-            item => line.dim(format!("{item}  ")).then(text),
+        match self.items.get(agent) {
+            None => line.then(text),
+            Some(item) => line.dim(format!("{item}  ")).then(text),
         }
     }
 }

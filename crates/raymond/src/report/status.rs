@@ -3,25 +3,22 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use raymond_engine::{
-    Loaded,
     agent::Activity,
     observe::{
         overview::Overview,
         views::{self, LiveFacts},
     },
-    store::{journal::JournalEntry, layout::RunFiles},
 };
 use raymond_flow::{
-    id::{AgentId, StepId},
-    machine::{Account, Accounts, Agent, Phase, Record, Run, Session, Status, UsageWindow},
+    id::AgentId,
+    machine::{Agent, Phase, Run, Session, Status, UsageWindow},
+    view::{Account, RunView},
 };
-
 use serde_json::{Value, json};
 
 use super::{
-    board::{Board, Doing},
-    complaint,
-    items::Items,
+    board::{doing, since},
+    complaint, items,
     next::Next,
     summary::{advices, asked_whole},
     time,
@@ -38,10 +35,10 @@ const WORKTREES_MAX: usize = 50;
 /// The data of a status report.
 #[derive(Debug)]
 pub(crate) struct StatusReport<'a> {
-    pub(crate) loaded: &'a Loaded,
+    pub(crate) run: &'a Run,
+    pub(crate) overview: &'a Overview,
     /// Its status in one word, which may be `died`.
     pub(crate) status: &'a str,
-    pub(crate) files: &'a RunFiles,
     /// The latest activity of each running turn.
     pub(crate) activities: BTreeMap<AgentId, Activity>,
     pub(crate) now_ms: u64,
@@ -51,16 +48,13 @@ pub(crate) struct StatusReport<'a> {
 impl StatusReport<'_> {
     /// The complete text.
     pub(crate) fn lines(&self) -> Vec<Line> {
-        let Loaded { run, entries } = self.loaded;
+        let Self { run, overview, .. } = self;
         let mut page = Vec::new();
-        self.head(&mut page, run, entries);
-        self.agents(&mut page, run, entries);
-        Self::worktrees(&mut page, run);
-        let records = entries.iter().flat_map(|entry| &entry.records);
-        let mut items = Items::default();
-        records.clone().for_each(|record| items.record(record));
-        costs(&mut page, &Accounts::of(records.clone()), &items);
-        denials(&mut page, records);
+        self.head(&mut page);
+        self.agents(&mut page);
+        worktrees(&mut page, run);
+        costs(&mut page, overview);
+        denials(&mut page, overview);
         if let Some((what, commands)) = self.next.advice(run, self.status) {
             page.push(Line::new());
             page.extend(advices(&what, &commands));
@@ -70,17 +64,15 @@ impl StatusReport<'_> {
 
     /// The same as JSON; `docs/operations.md` describes it.
     pub(crate) fn json(&self) -> Value {
-        let run = &self.loaded.run;
-        let mut overview = Overview::new(run.id.clone(), self.files.clone());
-        let mut live = LiveFacts::of(&overview);
+        let mut live = LiveFacts::of(self.overview);
         live.activities.clone_from(&self.activities);
-        overview.refresh();
-        let mut value = views::status(&overview, overview.run().unwrap_or(run), &live);
-        value["next"] = json!(self.next.one(run, self.status));
+        let mut value = views::status(self.overview, self.run, &live);
+        value["next"] = json!(self.next.one(self.run, self.status));
         value
     }
 
-    fn head(&self, page: &mut Vec<Line>, run: &Run, entries: &[JournalEntry]) {
+    fn head(&self, page: &mut Vec<Line>) {
+        let run = self.run;
         let mut entry = |name: &str, value: Line| {
             page.push(Line::new().dim(format!("{name:<9} ")).then(value));
         };
@@ -90,8 +82,8 @@ impl StatusReport<'_> {
         entry("workflow", Line::of(&run.scope_dir));
         let started = run.started_at_ms;
         entry("started", Line::of(time::stamp(started)).dim(ago(started)));
-        if let Some(last) = entries.last() {
-            entry("last news", Line::of(time::stamp(last.at_ms)).dim(ago(last.at_ms)));
+        if let Some(last) = self.overview.last_at {
+            entry("last news", Line::of(time::stamp(last)).dim(ago(last)));
         }
         let budget = run.limits.budget_usd.map_or("no limit".to_owned(), |most| most.to_string());
         entry("spent", Line::of(run.total_cost_usd.to_string()).dim(format!(" of {budget}")));
@@ -116,27 +108,25 @@ impl StatusReport<'_> {
         }
     }
 
-    fn agents(&self, page: &mut Vec<Line>, run: &Run, entries: &[JournalEntry]) {
-        if run.agents.is_empty() {
+    fn agents(&self, page: &mut Vec<Line>) {
+        let agents = self.run.agents_by_birth();
+        if agents.is_empty() {
             return;
         }
-        let board = board(entries);
-        let mut failed = FailedSteps::default();
-        entries.iter().flat_map(|entry| &entry.records).for_each(|record| failed.record(record));
         page.extend([Line::new(), Line::new().add(Style::Bold, "Agents")]);
-        let agents = run.agents_by_birth();
         let widest = |texts: Vec<&str>| texts.into_iter().map(console::measure_text_width).max();
         let names = widest(agents.iter().map(|agent| agent.id.as_str()).collect()).unwrap_or(0);
         let states = widest(agents.iter().map(|agent| agent.current_state.stem()).collect());
         let states = states.unwrap_or(0);
-        let items = widest(agents.iter().map(|agent| board.item(&agent.id)).collect());
-        let items = items.filter(|width| *width > 0).map_or(0, |width| width + 2);
-        for agent in agents {
+        let items: Vec<_> =
+            agents.iter().map(|agent| items::of(self.overview, &agent.id)).collect();
+        let width = widest(items.iter().map(String::as_str).collect());
+        let width = width.filter(|width| *width > 0).map_or(0, |width| width + 2);
+        for (agent, item) in agents.into_iter().zip(items) {
             let line = Line::of("  ").add(Style::Name, agent.id.as_str()).pad(2 + names);
             let line = line.plain("  ").then(state(&agent.current_state)).pad(4 + names + states);
-            let line =
-                line.plain("  ").plain(board.item(&agent.id)).pad(6 + names + states + items);
-            page.push(line.then(self.about(agent, &board)));
+            let line = line.plain("  ").plain(item).pad(6 + names + states + width);
+            page.push(line.then(self.about(agent)));
             if let Phase::Asking { question, .. } = &agent.phase
                 && excerpt(&question.text) != question.text
             {
@@ -149,87 +139,65 @@ impl StatusReport<'_> {
                 page.push(Line::new().dim(format!("      session {session} in {}", agent.cwd)));
             }
             let is_failed = matches!(agent.phase, Phase::Failed { .. });
-            if let Some(number) = failed.0.get(&agent.id).filter(|_| is_failed) {
-                let step = StepId { agent: agent.id.clone(), number: *number };
-                page.extend(complaint::of_step(self.files, &step));
+            if let Some(step) = self.overview.failed_step(&agent.id).filter(|_| is_failed) {
+                page.extend(complaint::of_step(self.overview.files(), &step.id()));
             }
         }
     }
 
-    /// The worktrees of workers, also of those that have ended.
-    fn worktrees(page: &mut Vec<Line>, run: &Run) {
-        if run.worktrees.is_empty() {
-            return;
-        }
-        page.extend([Line::new(), Line::new().add(Style::Bold, "Worktrees")]);
-        for (agent, worktree) in run.worktrees.iter().take(WORKTREES_MAX) {
-            let line = Line::of("  ").add(Style::Name, agent.as_str());
-            page.push(line.plain(format!("  {}", worktree.branch)));
-            page.push(Line::new().dim(format!("      {}", worktree.path)));
-            if let Some(problem) = &worktree.problem {
-                let text = format!("      not saved: {problem}");
-                page.push(Line::new().add(Style::Warning, text));
-            }
-        }
-        let more = run.worktrees.len().saturating_sub(WORKTREES_MAX);
-        if more > 0 {
-            page.push(Line::new().dim(format!("  and {more} more; all of them with --json")));
-        }
-    }
-
-    fn about(&self, agent: &Agent, board: &Board) -> Line {
-        let row = board.row(&agent.id);
-        let since = row.map_or_else(Line::new, |row| {
-            let since = time::elapsed(self.now_ms.saturating_sub(row.since_ms));
+    fn about(&self, agent: &Agent) -> Line {
+        let age = || {
+            let since = time::elapsed(since(self.overview, agent, self.now_ms));
             Line::new().dim(format!("{since:>6}  "))
-        });
+        };
+        let activity = self.activities.get(&agent.id);
+        let doing = || doing(self.run, self.overview, agent, activity, self.now_ms);
         match &agent.phase {
             Phase::Running { .. } if self.status == "died" => Line::of("ran when its program died"),
             Phase::Running { step, .. } => {
-                let activity = self.activities.get(&agent.id).cloned();
-                let doing = match (row.map(|row| &row.doing), activity) {
-                    (Some(Doing::Turn(_)), activity) => Doing::Turn(activity),
-                    (Some(doing), _) => doing.clone(),
-                    (None, _) => Doing::Starting,
-                };
-                since.then(doing.line(self.now_ms)).dim(format!("  (step {})", step.number))
+                age().then(doing()).dim(format!("  (step {})", step.number))
             }
+            Phase::Queued { .. } => age().then(doing()),
             Phase::Ready { .. } | Phase::Called { .. } => Line::new().dim("about to start"),
-            Phase::Queued { .. } => since.dim("waits for a free slot"),
-            Phase::Waiting { .. } => match row {
-                Some(row) => row.doing.line(self.now_ms),
-                None => Line::new().dim("waits to retry"),
-            },
-            Phase::Joining { .. } => {
-                let (ended, all) = self.loaded.run.joined_so_far(&agent.id).unwrap_or_default();
-                Line::new().dim("waits: ").plain(format!("{ended} of {all} workers"))
-            }
             Phase::Parked { .. } => Line::new().dim("waits for a place among the workers"),
-            Phase::Moving { .. } => Line::new().dim("its worktree is being made"),
-            Phase::Leaving { .. } => Line::new().dim("what it leaves is being committed"),
-            Phase::Failed { error, passed: true, .. } => {
-                Line::of(format!("failed: {error}")).dim("; a join has handed this over")
-            }
             Phase::Asking { number, question } => {
-                let line = since.plain(format!("asks {}.{number}: ", agent.id));
+                let line = age().plain(format!("asks {}.{number}: ", agent.id));
                 line.add(Style::Bold, excerpt(&question.text))
             }
-            Phase::Held { asked, .. } => {
-                Line::of(format!("held by a limit before {}", excerpt(&asked.to_string())))
+            Phase::Failed { error, passed: true, .. } => {
+                Line::of(format!("failed: {error}")).dim("; a join has handed this over")
             }
             Phase::Failed { error, class, .. } => Line::new()
                 .add(Style::Bad, "failed")
                 .plain(format!(": {}", with_advice(error, *class))),
+            Phase::Waiting { .. }
+            | Phase::Joining { .. }
+            | Phase::Moving { .. }
+            | Phase::Leaving { .. }
+            | Phase::Held { .. } => doing(),
         }
     }
 }
 
-fn board(entries: &[JournalEntry]) -> Board {
-    let mut board = Board::default();
-    for entry in entries {
-        entry.records.iter().for_each(|record| board.record(record, entry.at_ms));
+/// The worktrees of workers, also of those that have ended.
+fn worktrees(page: &mut Vec<Line>, run: &Run) {
+    if run.worktrees.is_empty() {
+        return;
     }
-    board
+    page.extend([Line::new(), Line::new().add(Style::Bold, "Worktrees")]);
+    for (agent, worktree) in run.worktrees.iter().take(WORKTREES_MAX) {
+        let line = Line::of("  ").add(Style::Name, agent.as_str());
+        page.push(line.plain(format!("  {}", worktree.branch)));
+        page.push(Line::new().dim(format!("      {}", worktree.path)));
+        if let Some(problem) = &worktree.problem {
+            let text = format!("      not saved: {problem}");
+            page.push(Line::new().add(Style::Warning, text));
+        }
+    }
+    let more = run.worktrees.len().saturating_sub(WORKTREES_MAX);
+    if more > 0 {
+        page.push(Line::new().dim(format!("  and {more} more; all of them with --json")));
+    }
 }
 
 /// The status with its symbol. A run that halts is still running, but begins nothing new.
@@ -244,29 +212,13 @@ pub(crate) fn status_line(status: &str, halts: bool) -> Line {
     mark.plain(" ").add(style, status)
 }
 
-/// The steps in which agents have failed.
-#[derive(Debug, Default)]
-struct FailedSteps(BTreeMap<AgentId, u32>);
-
-impl FailedSteps {
-    /// Adds the next record. A failure follows directly after the end of its step.
-    fn record(&mut self, record: &Record) {
-        match record {
-            Record::Ended { agent, number, .. } => drop(self.0.insert(agent.clone(), *number)),
-            Record::Intended { agent, .. } | Record::Followed { agent, .. } => {
-                self.0.remove(agent);
-            }
-            _ => {}
-        }
-    }
-}
-
-fn costs(page: &mut Vec<Line>, accounts: &Accounts, items: &Items) {
+fn costs(page: &mut Vec<Line>, view: &RunView) {
+    let accounts = &view.accounts;
     if accounts.total.steps == 0 {
         return;
     }
     let by_agent = accounts.by_agent.iter().map(|(agent, account)| {
-        let item = items.of(agent);
+        let item = items::of(view, agent);
         let gap = if item.is_empty() { "" } else { "  " };
         (format!("{agent}{gap}{item}"), account)
     });
@@ -313,17 +265,13 @@ fn cost_row(name: &str, account: &Account, names: usize) -> Line {
     ))
 }
 
-fn denials<'a>(page: &mut Vec<Line>, records: impl Iterator<Item = &'a Record>) {
-    let mut is_first = true;
-    for record in records {
-        let Record::Ended { agent, spent, .. } = record else { continue };
-        for denied in &spent.denied {
-            if std::mem::take(&mut is_first) {
-                page.extend([Line::new(), Line::new().add(Style::Bold, "Not allowed")]);
-            }
-            page.push(Line::of("  ").add(Style::Name, agent.as_str()).plain(format!("  {denied}")));
-        }
+fn denials(page: &mut Vec<Line>, view: &RunView) {
+    if !view.denials.is_empty() {
+        page.extend([Line::new(), Line::new().add(Style::Bold, "Not allowed")]);
     }
+    page.extend(view.denials.iter().map(|(agent, denied)| {
+        Line::of("  ").add(Style::Name, agent.as_str()).plain(format!("  {denied}"))
+    }));
 }
 
 /// How much of its provider's limits a coding agent has used.

@@ -2,20 +2,18 @@
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
-use raymond_engine::{
-    run::events::{Event, Observer, Seen},
-    store::journal::JournalEntry,
-};
+use raymond_engine::run::events::{Observer, Seen};
 use raymond_flow::{
-    id::AgentId,
-    machine::{Accounts, Phase, Record, Run, Status},
+    machine::{Phase, Run, Status},
     money::Usd,
+    view::RunView,
 };
 
 use super::{
-    items::Items,
+    items,
     next::Next,
     time,
+    watched::Watched,
     words::{Level, Mark, count, natural},
 };
 use crate::{
@@ -26,132 +24,101 @@ use crate::{
 /// The most agents, failures and denials that are listed. `raymond status` lists all of them.
 const LISTED_MAX: usize = 12;
 
-/// The contents of the summary, collected from records.
-#[derive(Debug, Default)]
-pub(crate) struct Summary {
-    accounts: Accounts,
-    items: Items,
-    /// Tools that were denied, and how often.
-    denied: BTreeMap<(AgentId, String), u64>,
-    /// When the run was last opened, and when its last record was written.
-    opened_ms: u64,
-    last_ms: u64,
+/// The lines for this level. `shows_result` says that the result is not printed where the user sees it.
+pub(crate) fn summary_lines(
+    run: &Run,
+    view: &RunView,
+    next: &Next,
+    level: Level,
+    shows_result: bool,
+) -> Vec<Line> {
+    if level < Level::News && run.status == Status::Completed {
+        return Vec::new();
+    }
+    let mut lines = vec![head(run, view)];
+    if level >= Level::News {
+        lines.insert(0, Line::new());
+        if let (Some(result), true) = (&run.result, shows_result) {
+            lines.push(Line::new().dim("  result  ").plain(excerpt(&result.to_string())));
+        }
+        costs(&mut lines, view);
+        if run.agents_born > 1 {
+            failures(&mut lines, run);
+        }
+        refusals(&mut lines, view);
+    }
+    open_questions(&mut lines, run, next);
+    if let Some(command) = next.answer_shown(run) {
+        lines.push(advice("See its answer:", &command));
+    }
+    if let Some((what, commands)) = next.advice(run, "died") {
+        lines.extend(advices(&what, &commands));
+    }
+    if level >= Level::News && run.status == Status::Completed && !shows_result {
+        // The result comes next.
+        lines.push(Line::new());
+    }
+    lines
 }
 
-impl Summary {
-    pub(crate) fn of(entries: &[JournalEntry]) -> Self {
-        let mut summary = Self::default();
-        for entry in entries {
-            entry.records.iter().for_each(|record| summary.add(record, entry.at_ms));
-        }
-        summary
+fn head(run: &Run, view: &RunView) -> Line {
+    let (mark, style) = match run.status {
+        Status::Completed => (Mark::Done, Style::Good),
+        Status::Failed | Status::Cancelled => (Mark::Failed, Style::Bad),
+        Status::Running | Status::Stopped | Status::Paused => (Mark::Halted, Style::Warning),
+    };
+    let took = view.last_at.unwrap_or_default().saturating_sub(view.opened_at);
+    let when = if run.status == Status::Completed { "in" } else { "after" };
+    let line = mark.line().plain(" run ").add(Style::Bold, run.id.as_str()).plain(" ");
+    let line = line.add(style, run.status.to_string());
+    let mut line = line.plain(format!(" {when} {}", time::elapsed(took)));
+    line = line.dim(format!(" · {}", count(view.accounts.total.steps, "step")));
+    if run.agents_born > 1 {
+        line = line.dim(format!(" · {}", count(run.agents_born, "agent")));
     }
+    if run.total_cost_usd > Usd::ZERO {
+        let budget = run.limits.budget_usd.map(|budget| format!(" of {budget}"));
+        line = line.dim(format!(" · {}{}", run.total_cost_usd, budget.unwrap_or_default()));
+    }
+    line
+}
 
-    fn add(&mut self, record: &Record, at_ms: u64) {
-        self.accounts.add(record);
-        self.items.record(record);
-        self.last_ms = at_ms;
-        match record {
-            Record::Started(_) | Record::Resumed { .. } => self.opened_ms = at_ms,
-            Record::Ended { agent, spent, .. } => {
-                for denied in &spent.denied {
-                    *self.denied.entry((agent.clone(), denied.clone())).or_default() += 1;
-                }
-            }
-            _ => {}
-        }
+/// The cost of each agent, if there were several.
+fn costs(lines: &mut Vec<Line>, view: &RunView) {
+    let mut agents: Vec<_> = view.accounts.by_agent.iter().collect();
+    if agents.len() < 2 || view.accounts.total.cost_usd == Usd::ZERO {
+        return;
     }
+    agents.sort_by(|(a, _), (b, _)| natural(a.as_str(), b.as_str()));
+    let hidden = agents.len().saturating_sub(LISTED_MAX);
+    agents.truncate(LISTED_MAX);
+    let width = |text: &str| console::measure_text_width(text);
+    let names = agents.iter().map(|(agent, _)| width(agent.as_str())).max().unwrap_or_default();
+    let items: Vec<_> = agents.iter().map(|(agent, _)| items::of(view, agent)).collect();
+    let widest = items.iter().map(|item| width(item)).max();
+    let widest = widest.filter(|&width| width > 0).map_or(0, |width| width + 2);
+    for ((agent, account), item) in agents.into_iter().zip(items) {
+        let took = time::duration(Duration::from_millis(account.duration_ms));
+        let (cost, steps) = (account.cost_usd.to_string(), count(account.steps, "step"));
+        let line = Line::of("  ").add(Style::Name, agent.as_str()).pad(4 + names);
+        let line = line.dim(item).pad(4 + names + widest);
+        lines.push(line.plain(format!("{cost:>8}")).dim(format!("  {steps:>9}  {took:>6}")));
+    }
+    more(lines, hidden, "more agent");
+}
 
-    /// The lines for this level. `shows_result` says that the result is not printed where the user sees it.
-    pub(crate) fn lines(
-        &self,
-        run: &Run,
-        next: &Next,
-        level: Level,
-        shows_result: bool,
-    ) -> Vec<Line> {
-        if level < Level::News && run.status == Status::Completed {
-            return Vec::new();
-        }
-        let mut lines = vec![self.head(run)];
-        if level >= Level::News {
-            lines.insert(0, Line::new());
-            if let (Some(result), true) = (&run.result, shows_result) {
-                lines.push(Line::new().dim("  result  ").plain(excerpt(&result.to_string())));
-            }
-            self.costs(&mut lines);
-            if run.agents_born > 1 {
-                failures(&mut lines, run);
-            }
-            self.refusals(&mut lines);
-        }
-        open_questions(&mut lines, run, next);
-        if let Some(command) = next.answer_shown(run) {
-            lines.push(advice("See its answer:", &command));
-        }
-        if let Some((what, commands)) = next.advice(run, "died") {
-            lines.extend(advices(&what, &commands));
-        }
-        if level >= Level::News && run.status == Status::Completed && !shows_result {
-            // The result comes next.
-            lines.push(Line::new());
-        }
-        lines
+fn refusals(lines: &mut Vec<Line>, view: &RunView) {
+    let mut denied: BTreeMap<_, u64> = BTreeMap::new();
+    for denial in &view.denials {
+        *denied.entry(denial).or_default() += 1;
     }
-
-    fn head(&self, run: &Run) -> Line {
-        let (mark, style) = match run.status {
-            Status::Completed => (Mark::Done, Style::Good),
-            Status::Failed | Status::Cancelled => (Mark::Failed, Style::Bad),
-            Status::Running | Status::Stopped | Status::Paused => (Mark::Halted, Style::Warning),
-        };
-        let took = time::elapsed(self.last_ms.saturating_sub(self.opened_ms));
-        let when = if run.status == Status::Completed { "in" } else { "after" };
-        let line = mark.line().plain(" run ").add(Style::Bold, run.id.as_str()).plain(" ");
-        let mut line = line.add(style, run.status.to_string()).plain(format!(" {when} {took}"));
-        line = line.dim(format!(" · {}", count(self.accounts.total.steps, "step")));
-        if run.agents_born > 1 {
-            line = line.dim(format!(" · {}", count(run.agents_born, "agent")));
-        }
-        if run.total_cost_usd > Usd::ZERO {
-            let budget = run.limits.budget_usd.map(|budget| format!(" of {budget}"));
-            line = line.dim(format!(" · {}{}", run.total_cost_usd, budget.unwrap_or_default()));
-        }
-        line
+    for ((agent, what), times) in denied.iter().take(LISTED_MAX) {
+        let line = Line::of("  ").then(Mark::Odd.line()).plain(" ");
+        let line = line.add(Style::Name, agent.as_str());
+        let line = line.plain(format!("  was not allowed: {}", excerpt(what)));
+        lines.push(if *times > 1 { line.dim(format!(" ({times} times)")) } else { line });
     }
-
-    /// The cost of each agent, if there were several.
-    fn costs(&self, lines: &mut Vec<Line>) {
-        let mut agents: Vec<_> = self.accounts.by_agent.iter().collect();
-        if agents.len() < 2 || self.accounts.total.cost_usd == Usd::ZERO {
-            return;
-        }
-        agents.sort_by(|(a, _), (b, _)| natural(a.as_str(), b.as_str()));
-        let hidden = agents.len().saturating_sub(LISTED_MAX);
-        agents.truncate(LISTED_MAX);
-        let width = |text: &str| console::measure_text_width(text);
-        let names = agents.iter().map(|(agent, _)| width(agent.as_str())).max().unwrap_or_default();
-        let items = agents.iter().map(|(agent, _)| width(self.items.of(agent)));
-        let items = items.max().filter(|&width| width > 0).map_or(0, |width| width + 2);
-        for (agent, account) in agents {
-            let took = time::duration(Duration::from_millis(account.duration_ms));
-            let (cost, steps) = (account.cost_usd.to_string(), count(account.steps, "step"));
-            let line = Line::of("  ").add(Style::Name, agent.as_str()).pad(4 + names);
-            let line = line.dim(self.items.of(agent)).pad(4 + names + items);
-            lines.push(line.plain(format!("{cost:>8}")).dim(format!("  {steps:>9}  {took:>6}")));
-        }
-        more(lines, hidden, "more agent");
-    }
-
-    fn refusals(&self, lines: &mut Vec<Line>) {
-        for ((agent, what), times) in self.denied.iter().take(LISTED_MAX) {
-            let line = Line::of("  ").then(Mark::Odd.line()).plain(" ");
-            let line = line.add(Style::Name, agent.as_str());
-            let line = line.plain(format!("  was not allowed: {}", excerpt(what)));
-            lines.push(if *times > 1 { line.dim(format!(" ({times} times)")) } else { line });
-        }
-        more(lines, self.denied.len().saturating_sub(LISTED_MAX), "more refusal");
-    }
+    more(lines, denied.len().saturating_sub(LISTED_MAX), "more refusal");
 }
 
 /// The questions that are open, with the commands that answer them, if there are several.
@@ -219,14 +186,12 @@ pub(crate) fn advice(what: &str, command: &str) -> Line {
     Line::of(format!("  {what} ")).add(Style::Name, command)
 }
 
-/// Collects a summary from the events of a run whose journal is not read.
+/// Knows a run whose journal is not read, from its events.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gatherer(pub(crate) Rc<RefCell<Summary>>);
+pub(crate) struct Gatherer(pub(crate) Rc<RefCell<Option<Watched>>>);
 
 impl Observer for Gatherer {
     fn see(&mut self, seen: &Seen) {
-        if let Event::Recorded { record, .. } = &seen.event {
-            self.0.borrow_mut().add(record, seen.at_ms);
-        }
+        Watched::see(&mut self.0.borrow_mut(), seen);
     }
 }

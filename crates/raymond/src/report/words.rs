@@ -69,6 +69,8 @@ pub(crate) struct News {
     pub(crate) text: Line,
     /// The transition, if it can be part of a loop.
     pub(crate) way: Option<Hop>,
+    /// The agents that it started, and what they are about.
+    pub(crate) workers: Vec<(AgentId, String)>,
 }
 
 /// A transition between two states. A loop repeats it.
@@ -81,11 +83,11 @@ pub(crate) struct Hop {
 
 impl News {
     fn of(level: Level, mark: Mark, agent: &AgentId, text: Line) -> Self {
-        Self { level, mark, agent: Some(agent.clone()), text, way: None }
+        Self { level, mark, agent: Some(agent.clone()), text, way: None, workers: Vec::new() }
     }
 
     fn of_run(level: Level, mark: Mark, text: Line) -> Self {
-        Self { level, mark, agent: None, text, way: None }
+        Self { level, mark, agent: None, text, way: None, workers: Vec::new() }
     }
 }
 
@@ -102,120 +104,130 @@ fn stand_in(agent: &AgentId, step: &Step) -> Option<News> {
     Some(News::of(Level::News, Mark::Odd, agent, text))
 }
 
-/// The news of a record, if it is worth a line. `before` is its agent before it.
-#[expect(clippy::too_many_lines, reason = "a table with one entry for each record")]
-pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
-    use Level::{Detail, News as Told, Trouble};
+/// The news of a record, if it is worth a line. `before` is its agent before it, `running` how many steps were running
+/// then.
+pub(crate) fn of_record(record: &Record, before: Option<&Before>, running: u64) -> Vec<News> {
+    match record.agent() {
+        Some(agent) => of_agent(agent, record, before),
+        None => of_run(record, running).into_iter().collect(),
+    }
+}
+
+fn of_agent(agent: &AgentId, record: &Record, before: Option<&Before>) -> Vec<News> {
+    use Level::{Detail, News as Told};
+    let detail = |text: String| vec![News::of(Detail, Mark::Detail, agent, Line::new().dim(text))];
+    let told = |mark, text: String| vec![News::of(Told, mark, agent, here(before).plain(text))];
     match record {
-        Record::Intended { agent, step } => {
+        Record::Intended { step, .. } => {
             let text = state(&step.state).dim(format!(" (step {})", step.number));
             let intended = News::of(Detail, Mark::Detail, agent, text);
             std::iter::once(intended).chain(stand_in(agent, step)).collect()
         }
-        Record::Queued { agent } => {
-            let text = Line::new()
-                .dim("waits: the maximum number of turns is running, or they have reserved the rest of the budget");
-            vec![News::of(Detail, Mark::Detail, agent, text)]
-        }
-        Record::Ended { agent, spent, .. } => {
+        Record::Queued { .. } => detail(QUEUED.to_owned()),
+        Record::Ended { spent, .. } => {
             let by = before.and_then(|before| before.coding_agent.as_deref());
             spent.denied.iter().map(|what| denied(agent, by, what)).collect()
         }
-        Record::Followed { agent, transition, via, workers, discarded_returns, .. } => {
-            let mut news = vec![followed(before, agent, transition, *via, workers)];
-            if *discarded_returns > 0 {
-                let returns = count(*discarded_returns as u64, "pending return");
-                let text = Line::of(format!("warning: reset discards {returns}"));
-                news.push(News::of(Trouble, Mark::Odd, agent, text));
-            }
-            let is_end = matches!(transition, Transition::Result { .. });
-            if let Some(before) = before.filter(|before| is_end && before.stack_depth == 0) {
-                news.extend(before.unheard.iter().map(|message| unheard(agent, message)));
-            }
-            news
+        Record::Followed { transition, via, workers, discarded_returns, .. } => {
+            let followed = followed(before, agent, transition, *via, workers);
+            left_behind(followed, agent, transition, before, *discarded_returns)
         }
-        Record::Joined { agent, workers } => {
-            let text = format!("joined {}", count(workers.len() as u64, "worker"));
-            vec![News::of(Told, Mark::Done, agent, here(before).plain(text))]
+        Record::Joined { workers, .. } => {
+            told(Mark::Done, format!("joined {}", count(workers.len() as u64, "worker")))
         }
-        Record::Placed { agent } => {
-            let text = Line::new().dim("has a place among the workers");
-            vec![News::of(Detail, Mark::Detail, agent, text)]
+        Record::Placed { .. } => detail("has a place among the workers".to_owned()),
+        Record::WorktreeMade { worktree, .. } => {
+            detail(format!("works on branch {}", worktree.branch))
         }
-        Record::WorktreeMade { agent, worktree, .. } => {
-            let text = Line::new().dim(format!("works on branch {}", worktree.branch));
-            vec![News::of(Detail, Mark::Detail, agent, text)]
-        }
-        Record::WorktreeSaved { agent, saved } => {
+        Record::WorktreeSaved { saved, .. } => {
             let warning = saved.problem.as_ref().map(|problem| {
                 let text = format!(
                     "warning: not all of its work is saved, it stays in its worktree: {problem}"
                 );
-                News::of(Trouble, Mark::Odd, agent, Line::of(text))
+                News::of(Level::Trouble, Mark::Odd, agent, Line::of(text))
             });
             warning.into_iter().collect()
         }
-        Record::Overridden { agent, asked, instead, .. } => vec![overridden(agent, asked, instead)],
-        Record::Asked { agent, number, question, .. } => {
+        Record::Overridden { asked, instead, .. } => vec![overridden(agent, asked, instead)],
+        Record::Asked { number, question, .. } => {
             vec![asked(here(before), agent, *number, question)]
         }
-        Record::Answered { agent, number, response } => vec![answered(agent, *number, response)],
-        Record::Told { agent, message } => vec![told(agent, message)],
-        Record::Heard { agent, messages } => {
-            let text = format!("has read {}", count(messages.len() as u64, "message"));
-            vec![News::of(Detail, Mark::Detail, agent, Line::new().dim(text))]
+        Record::Answered { number, response, .. } => vec![answered(agent, *number, response)],
+        Record::Told { message, .. } => vec![told_by(agent, message)],
+        Record::Heard { messages, .. } => {
+            detail(format!("has read {}", count(messages.len() as u64, "message")))
         }
-        Record::Reminded { agent, problem, .. } => {
-            let text = here(before).plain(format!("reminded: {problem}"));
-            vec![News::of(Told, Mark::Odd, agent, text)]
-        }
-        Record::Evaluating { agent, evaluation } => {
+        Record::Reminded { problem, .. } => told(Mark::Odd, format!("reminded: {problem}")),
+        Record::Evaluating { evaluation, .. } => {
             let asked = excerpt(&evaluation.transition.to_string());
-            let text = Line::new().dim(format!("an evaluator judges {asked}"));
-            vec![News::of(Detail, Mark::Detail, agent, text)]
+            detail(format!("an evaluator judges {asked}"))
         }
-        Record::Retried { agent, why, delay_ms, .. } => {
+        Record::Retried { why, delay_ms, .. } => {
             let starts = before.map_or(0, |before| before.starts);
-            let text = here(before).plain(format!("{}: {why}", again(*delay_ms, starts + 1)));
-            vec![News::of(Told, Mark::Again, agent, text)]
+            told(Mark::Again, format!("{}: {why}", again(*delay_ms, starts + 1)))
         }
-        Record::Failed { agent, error, class, .. } => {
+        Record::Failed { error, class, .. } => {
             let text = here(before).plain(format!("failed: {}", with_advice(error, *class)));
-            vec![News::of(Trouble, Mark::Failed, agent, text)]
+            vec![News::of(Level::Trouble, Mark::Failed, agent, text)]
         }
-        Record::Halted { why } => vec![halted(why)],
+        _ => Vec::new(),
+    }
+}
+
+const QUEUED: &str =
+    "waits: the maximum number of turns is running, or they have reserved the rest of the budget";
+
+/// A transition, and warnings about what it leaves behind.
+fn left_behind(
+    followed: News,
+    agent: &AgentId,
+    transition: &Transition,
+    before: Option<&Before>,
+    discarded_returns: usize,
+) -> Vec<News> {
+    let mut news = vec![followed];
+    if discarded_returns > 0 {
+        let returns = count(discarded_returns as u64, "pending return");
+        let text = Line::of(format!("warning: reset discards {returns}"));
+        news.push(News::of(Level::Trouble, Mark::Odd, agent, text));
+    }
+    let is_end = matches!(transition, Transition::Result { .. });
+    if let Some(before) = before.filter(|before| is_end && before.stack_depth == 0) {
+        news.extend(before.unheard.iter().map(|message| unheard(agent, message)));
+    }
+    news
+}
+
+/// The news of a record that is about the whole run.
+fn of_run(record: &Record, running: u64) -> Option<News> {
+    use Level::{News as Told, Trouble};
+    let of = |level, mark, text: String| Some(News::of_run(level, mark, Line::of(text)));
+    match record {
+        // No other step is running: the line about the failure is enough.
+        Record::Halted { why: Halt::ScriptFailed { .. } } if running == 0 => None,
+        Record::Halted { why } => Some(halted(why, running)),
         Record::Rewound { from, step, .. } => {
             let moment = step
                 .as_ref()
                 .map_or("was then".to_owned(), |step| format!("was before step {step}"));
             let text = format!("continues run {from} as it {moment}, in branches of its sessions");
-            vec![News::of_run(Told, Mark::Odd, Line::of(text))]
+            of(Told, Mark::Odd, text)
         }
-        Record::LimitsChanged { limits } => {
-            vec![News::of_run(Told, Mark::Odd, Line::of(of_limits(limits)))]
-        }
+        Record::LimitsChanged { limits } => of(Told, Mark::Odd, of_limits(limits)),
         Record::UsageLimited { resets_at } => {
-            let text = format!(
-                "the provider's usage limit is reached: all agents wait {}",
-                wait(*resets_at)
-            );
-            vec![News::of_run(Trouble, Mark::Halted, Line::of(text))]
+            let text = "the provider's usage limit is reached: all agents wait";
+            of(Trouble, Mark::Halted, format!("{text} {}", wait(*resets_at)))
         }
         Record::AgentStopped { coding_agent, why, resets_at } => {
-            let until = wait(*resets_at);
             let text = format!(
-                "the coding agent `{coding_agent}` is not available: {why}; others begin new sessions for it {until}"
+                "the coding agent `{coding_agent}` is not available: {why}; others begin new sessions for it {}",
+                wait(*resets_at)
             );
-            vec![News::of_run(Trouble, Mark::Halted, Line::of(text))]
+            of(Trouble, Mark::Halted, text)
         }
-        Record::UsageLimitLifted => {
-            vec![News::of_run(Told, Mark::Done, Line::of("the usage limit is over"))]
-        }
-        Record::Finished { status } => vec![finished(*status)],
-        Record::Started(_)
-        | Record::Called { .. }
-        | Record::Woke { .. }
-        | Record::Resumed { .. } => Vec::new(),
+        Record::UsageLimitLifted => of(Told, Mark::Done, "the usage limit is over".to_owned()),
+        Record::Finished { status } => Some(finished(*status)),
+        _ => None,
     }
 }
 
@@ -245,7 +257,7 @@ fn answered(agent: &AgentId, number: u32, response: &Response) -> News {
     News::of(Level::News, Mark::Done, agent, text)
 }
 
-fn told(agent: &AgentId, message: &Message) -> News {
+fn told_by(agent: &AgentId, message: &Message) -> News {
     let text = Line::of(format!("told by {}: ", message.by));
     let text = text.add(Style::Bold, excerpt(&message.text));
     News::of(Level::News, Mark::Odd, agent, text)
@@ -351,7 +363,9 @@ fn followed(
         _ => Mark::Done,
     };
     let way = to.filter(|_| !is_fork).map(|to| Hop { from, to: to.stem().to_owned(), kind });
-    News { way, ..News::of(Level::News, mark, id, text) }
+    let items = transition.workers().iter().map(items::item);
+    let workers = workers.iter().cloned().zip(items).collect();
+    News { way, workers, ..News::of(Level::News, mark, id, text) }
 }
 
 fn returns(to: &StateName) -> Line {
@@ -387,8 +401,9 @@ fn attribute(name: &str, value: Option<&String>) -> Line {
     value.map_or_else(Line::new, |value| Line::new().dim(format!(" {name}=")).plain(excerpt(value)))
 }
 
-fn halted(why: &Halt) -> News {
+fn halted(why: &Halt, running: u64) -> News {
     let text = match why {
+        Halt::Interrupted if running > 0 => format!("Interrupted.{}", of_interrupt(running)),
         Halt::Interrupted => "Interrupted.".to_owned(),
         Halt::Cancelled => "Cancelled.".to_owned(),
         why => format!("no new step starts: {}", of_halt(why)),
@@ -401,7 +416,7 @@ fn halted(why: &Halt) -> News {
 }
 
 /// What an interrupted run waits for, and how to stop waiting.
-pub(crate) fn of_interrupt(running: u64) -> String {
+fn of_interrupt(running: u64) -> String {
     let (steps, them) = (count(running, "running step"), if running == 1 { "it" } else { "them" });
     format!(" Waiting for {steps}; press Ctrl-C again to stop {them} now.")
 }

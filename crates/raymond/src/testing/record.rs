@@ -8,76 +8,54 @@ use std::{
 use raymond_engine::{Loaded, store::journal::JournalEntry};
 use raymond_flow::{
     id::StepId,
-    machine::{Action, FailureClass, Record, Response, Spent, TIMEOUT, Turn},
+    machine::{Action, FailureClass, Response, Spent, TIMEOUT, Turn},
     turn::Outcome,
+    view::Story,
 };
 
 use super::answers::TIMEOUT_WORD;
 
-/// The parts of a run that a case describes.
-#[derive(Default)]
-struct Story {
-    input: Option<String>,
-    /// For each state its replies, in the order in which they were needed.
-    replies: BTreeMap<String, Vec<Option<String>>>,
-    paths: BTreeMap<String, Vec<String>>,
-    reminders: u64,
-    /// For each state the answers to its questions, as YAML.
-    answers: BTreeMap<String, Vec<String>>,
-}
+/// For each state the replies of its turns, in the order in which they were needed.
+type Replies = BTreeMap<String, Vec<Option<String>>>;
 
-fn story(entries: &[JournalEntry], outcome: impl Fn(&StepId, &Turn) -> Option<Outcome>) -> Story {
-    let mut story = Story::default();
-    let (mut turns, mut asking) = (HashMap::new(), HashMap::new());
+fn replies(
+    entries: &[JournalEntry],
+    outcome: impl Fn(&StepId, &Turn) -> Option<Outcome>,
+) -> Replies {
+    let (mut replies, mut turns) = (Replies::default(), HashMap::new());
     for record in entries.iter().flat_map(|entry| &entry.records) {
-        match record {
-            Record::Started(started) => story.input.clone_from(&started.input),
-            Record::Intended { agent, step } => {
-                if step.digest.is_some() && step.attempt == 1 {
-                    let path = story.paths.entry(agent.to_string()).or_default();
-                    path.push(step.state.to_string());
-                }
-                if let Action::Turn(turn) = &step.action {
-                    let id = StepId { agent: agent.clone(), number: step.number };
-                    let places = story.replies.entry(step.state.to_string()).or_default();
-                    turns.insert(id, (step.state.to_string(), places.len(), turn.clone()));
-                    places.push(None);
-                }
-            }
-            Record::Ended { agent, number, spent } => {
-                let id = StepId { agent: agent.clone(), number: *number };
-                if let Some((state, place, turn)) = turns.remove(&id)
-                    && let Some(outcome) = outcome(&id, &turn)
-                    && let Some(places) = story.replies.get_mut(&state)
-                {
-                    places[place] = reply(&outcome, spent);
-                }
-            }
-            Record::Asked { agent, .. } => {
-                let state = story.paths.get(agent.as_str()).and_then(|path| path.last());
-                asking.insert(agent.clone(), state.cloned().unwrap_or_default());
-            }
-            Record::Answered { agent, response, .. } => {
-                if let Some(state) = asking.remove(agent) {
-                    story.answers.entry(state).or_default().push(answer(response));
-                }
-            }
-            Record::Reminded { .. } => story.reminders += 1,
-            _ => {}
+        if let Some((agent, step)) = record.intent()
+            && let Action::Turn(turn) = &step.action
+        {
+            let id = StepId { agent: agent.clone(), number: step.number };
+            let places = replies.entry(step.state.to_string()).or_default();
+            turns.insert(id, (step.state.to_string(), places.len(), turn));
+            places.push(None);
+        } else if let Some((id, spent)) = record.ended()
+            && let Some((state, place, turn)) = turns.remove(&id)
+            && let Some(outcome) = outcome(&id, turn)
+            && let Some(places) = replies.get_mut(&state)
+        {
+            places[place] = reply(&outcome, spent);
         }
     }
-    story
+    replies
 }
 
 /// The case that describes the run, as YAML. `outcome` returns the outcome of a turn.
 pub(crate) fn recorded(
-    Loaded { run, entries }: &Loaded,
+    Loaded { run, view }: &Loaded,
+    entries: &[JournalEntry],
     outcome: impl Fn(&StepId, &Turn) -> Option<Outcome>,
 ) -> String {
-    let Story { input, replies, paths, reminders, answers } = story(entries, outcome);
+    let mut story = Story::default();
+    entries.iter().flat_map(|entry| &entry.records).for_each(|record| story.add(record));
+    let Story { paths, reminders, answers, .. } = story;
+    let replies = replies(entries, outcome);
+    let input = view.started.as_ref().and_then(|started| started.input.as_ref());
     let mut text = format!("# Recorded from run {}.\n", run.id);
     if let Some(input) = input {
-        let _ = writeln!(text, "input: {}", quoted(&input));
+        let _ = writeln!(text, "input: {}", quoted(input));
     }
     let budget = run.limits.budget_usd.map_or(0.0, raymond_flow::money::Usd::dollars);
     let _ = writeln!(text, "budget: {budget}");
@@ -104,15 +82,20 @@ pub(crate) fn recorded(
     }
     for (state, answers) in answers {
         let _ = writeln!(text, "  {state}:");
-        for answer in answers {
-            let _ = writeln!(text, "    - {answer}");
+        for response in answers {
+            let _ = writeln!(text, "    - {}", answer(&response));
         }
     }
     let _ = writeln!(text, "expect:\n  status: {}", run.status);
     if let Some(result) = &run.result {
         let _ = writeln!(text, "  result: {}", quoted(&result.to_string()));
     }
-    let _ = writeln!(text, "  reminders: {reminders}\n  cost: {}", run.total_cost_usd.dollars());
+    let _ = writeln!(
+        text,
+        "  reminders: {}\n  cost: {}",
+        reminders.len(),
+        run.total_cost_usd.dollars()
+    );
     text.push_str("  path:\n");
     for (agent, path) in paths {
         let _ = writeln!(text, "    {agent}: [{}]", path.join(", "));

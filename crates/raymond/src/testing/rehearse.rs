@@ -15,9 +15,10 @@ use raymond_engine::{
 };
 use raymond_flow::{
     id::RunId,
-    machine::{Limits, OnAsk, Record, Run, Settings, Started, Status},
+    machine::{Limits, OnAsk, Run, Settings, Started, Status},
     money::Usd,
     source::Platform,
+    view::Story,
 };
 use tempfile::TempDir;
 
@@ -72,38 +73,20 @@ pub(crate) struct Stage<'a> {
     pub(crate) observers: Vec<Box<dyn Observer>>,
 }
 
-/// Collects the paths, forks, reminders and errors of a run, and why it was stopped.
+/// Collects what happens in a run.
 #[derive(Default)]
-struct PathObserver {
-    paths: BTreeMap<String, Vec<String>>,
-    forked: Vec<String>,
-    reminders: Vec<String>,
-    errors: Vec<String>,
-}
+struct StoryObserver(Story);
 
-impl Observer for PathObserver {
+impl Observer for StoryObserver {
     fn see(&mut self, seen: &Seen) {
-        let Event::Recorded { record, .. } = &seen.event else { return };
-        match record {
-            Record::Intended { agent, step } if step.digest.is_some() && step.attempt == 1 => {
-                let path = self.paths.entry(agent.to_string()).or_default();
-                path.push(step.state.to_string());
-            }
-            Record::Followed { workers, .. } => {
-                self.forked.extend(workers.iter().map(ToString::to_string));
-            }
-            Record::Reminded { agent, problem, .. } => {
-                self.reminders.push(format!("[{agent}] {problem}"));
-            }
-            Record::Failed { agent, error, .. } => self.errors.push(format!("[{agent}] {error}")),
-            Record::Halted { why } => self.errors.push(of_halt(why)),
-            _ => {}
+        if let Event::Recorded { record, .. } = &seen.event {
+            self.0.add(record);
         }
     }
 }
 
 /// Passes events to two observers.
-struct Both<'a>(&'a mut PathObserver, &'a mut Vec<Box<dyn Observer>>);
+struct Both<'a>(&'a mut StoryObserver, &'a mut Vec<Box<dyn Observer>>);
 
 impl Observer for Both<'_> {
     fn see(&mut self, seen: &Seen) {
@@ -147,12 +130,13 @@ pub(crate) fn rehearse(
         interrupts: stage.interrupts.clone(),
     };
     let started = started(&scope, case, &cwd)?;
-    let mut notes = PathObserver::default();
+    let mut notes = StoryObserver::default();
     // No time limit for a case that the user watches.
     let watchdog = Watchdog::new(stage.interrupts.as_ref().filter(|_| stage.is_hurried), timeout);
     let end = engine.start(started, &mut Both(&mut notes, &mut stage.observers));
     let RunEnd { run, is_interrupted } = end?;
-    let PathObserver { paths, forked, reminders, errors } = notes;
+    let StoryObserver(Story { paths, forked, reminders, mut errors, halts, .. }) = notes;
+    errors.extend(halts.iter().map(of_halt));
     let overrun = overrun(case, &run, &paths, watchdog.is_over().then_some(timeout));
     let (prompts, left_over, missing) = (agent.prompts(), agent.left_over(), agent.missing());
     let (unanswered, answers_left) = (answers.missing(), answers.left_over());

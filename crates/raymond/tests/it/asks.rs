@@ -53,7 +53,7 @@ fn question_that_is_open_is_listed_with_everything_that_is_needed_to_answer_it()
         (&ask["run"], &ask["id"], &ask["state"]),
         (&"r".into(), &"main.1".into(), &"START.sh".into())
     );
-    assert_eq!(ask["choices"][2], serde_json::json!({ "label": "stop it", "state": "END.sh" }));
+    assert_eq!(ask["choices"][2], serde_json::json!({ "label": "stop it", "to": "END.sh" }));
     assert_eq!(ask["attachments"][0]["bytes"], 5);
     let copy = ask["attachments"][0]["copy"].as_str().unwrap();
     assert_eq!(std::fs::read_to_string(copy).unwrap(), "plan\n");

@@ -4,7 +4,7 @@ import { html, nothing } from '../vendor/lit-html/lit-html.js';
 import { duration, money, state, tokens } from '../format.js';
 import { css } from './css.js';
 
-/** @import { Account, Cost } from '../types.d.ts' */
+/** @import { Cost, CostRow as Account } from '../types.d.ts' */
 
 /** How many rows a table has at first. */
 const ROWS_MAX = 50;

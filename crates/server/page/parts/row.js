@@ -56,7 +56,7 @@ export function choices(ask) {
   const isBusy = sent?.state === 'sending';
   const failed = sent?.state === 'failed' ? html`<span class="problem" role="alert">${failureWords(sent)}</span>` : nothing;
   const few = ask.choices.length <= CHOICES_MAX && isSeenWhole(ask) ? ask.choices : [];
-  return html`${failed}${few.map((choice) => html`<button ?disabled=${isBusy} title=${choice.leads_to ? `goes on at ${state(choice.leads_to)}` : ''}
+  return html`${failed}${few.map((choice) => html`<button ?disabled=${isBusy} title=${choice.to ? `goes on at ${state(choice.to)}` : ''}
     @click=${() => choose(ask, choice.label)}>${choice.label}</button>`)}
     <a class="button" href=${to.ask(ask)}>${few.length ? 'open' : 'answer'}</a>`;
 }

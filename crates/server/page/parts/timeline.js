@@ -63,7 +63,7 @@ export class TimelinePart {
   put(step, parent) {
     if (!this.timeline || step.started_at === null) return;
     /** @type {Bar} */
-    const bar = { step: step.step, steps: 1, from: step.started_at, to: step.ended_at, state: step.state, kind: step.kind, end: step.end, cost_usd: step.cost_usd };
+    const bar = { step: step.step, steps: 1, from: step.started_at, to: step.ended_at, state: step.state, kind: step.kind, end: step.end, cost_usd: step.cost_usd ?? 0 };
     let lane = this.lanes.get(step.agent);
     if (!lane) {
       lane = { agent: step.agent, parent, born: null, is_ended: false, bars: [] };

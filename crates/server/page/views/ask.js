@@ -13,7 +13,7 @@ import { go, to } from '../router.js';
 import { invalidate } from '../screen.js';
 import { openAsks, store, watchRows } from '../store.js';
 
-/** @import { Ask } from '../types.d.ts' */
+/** @import { AskDetail as Ask } from '../types.d.ts' */
 /** @import { Route } from '../router.js' */
 
 /** The server takes no larger file. */
@@ -99,7 +99,7 @@ export function askView({ params: [project, run, name] }) {
   function answered(ask) {
     const given = ask.answer;
     if (!given) return nothing;
-    const leadsTo = ask.choices.find((choice) => choice.label === given.label)?.leads_to ?? ask.next;
+    const leadsTo = ask.choices.find((choice) => choice.label === given.label)?.to ?? ask.next;
     const way = WAYS[given.how ?? ''] ?? given.how;
     return html`<div class="given"><p class="recorded" role="status">${icon('done')}<span>${given.label ? html`<b>${given.label}</b>, ` : nothing}answered${given.by ? html` by ${given.by}` : nothing}${way ? html` ${way}` : nothing},
       recorded <time title=${full(given.at)}>${clock(given.at)}</time>${leadsTo ? html`, agent goes on at <b>${state(leadsTo)}</b>` : nothing}</span></p>
@@ -126,8 +126,8 @@ export function askView({ params: [project, run, name] }) {
     const drop = (/** @type {string} */ file) => { files = files.filter((known) => known.file !== file); invalidate(); };
     return html`${sent?.state === 'failed' ? html`<p class="banner problem" role="alert">${failureWords(sent)}. What you wrote is still here.</p>` : nothing}
       ${hasChoices ? html`<div class="choices">${ask.choices.map((choice, index) => html`<button ?disabled=${isBusy} @click=${() => send(choice.label)}
-        title=${choice.leads_to ? `goes on at ${state(choice.leads_to)}` : ''}>${index < 9 ? html`<kbd>${index + 1}</kbd>` : nothing}<span>${choice.label}</span>
-        ${choice.leads_to ? html`<span class="dim">→ ${state(choice.leads_to)}</span>` : nothing}</button>`)}</div>` : nothing}
+        title=${choice.to ? `goes on at ${state(choice.to)}` : ''}>${index < 9 ? html`<kbd>${index + 1}</kbd>` : nothing}<span>${choice.label}</span>
+        ${choice.to ? html`<span class="dim">→ ${state(choice.to)}</span>` : nothing}</button>`)}</div>` : nothing}
       <label class="comment"><span class="dim">${hasChoices ? 'Comment, sent with the choice' : 'Answer'}</span><textarea rows=${hasChoices ? 2 : 5} maxlength="65536" .value=${text} @input=${write}
         @keydown=${(/** @type {KeyboardEvent} */ event) => { if (!hasChoices && event.key === 'Enter' && (event.ctrlKey || event.metaKey)) send(); }}></textarea></label>
       <p class="sending">${hasChoices ? nothing : html`<button class="main" ?disabled=${isBusy} @click=${() => send()}>send</button>`}

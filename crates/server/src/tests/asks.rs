@@ -77,7 +77,7 @@ fn question_is_listed_and_named_alike_in_every_view() {
         let named = ["project", "run", "ask", "name"].map(|name| &row["asks"][0][name]);
         assert_eq!(named, [&json!(desk.project()), &json!("a"), &json!("main.1"), &json!("flow")]);
     }
-    assert_eq!(ask["choices"][1], json!({ "label": "hold", "leads_to": "LAST.sh" }));
+    assert_eq!(ask["choices"][1], json!({ "label": "hold", "to": "LAST.sh" }));
     assert_eq!(ask["markdown"][0]["children"][1]["tag"], "strong");
     assert_eq!((&ask["answer"], &ask["step"]), (&json!(null), &json!("main.1")));
     let mut listed = asking.list()[0].clone();

@@ -256,7 +256,7 @@ fn change_names_a_run_by_its_whole_id_and_not_by_a_prefix() {
 
 #[test]
 fn answer_is_a_command_that_is_given_label_text_and_files() {
-    let printed = r#"{"run":"a","ask":"main.1","at":7,"leads_to":"LAST.sh","resumed":false}"#;
+    let printed = r#"{"run":"a","ask":"main.1","at":7,"to":"LAST.sh","resumed":false}"#;
     let desk = desk(printed, "", 0);
     let asking = desk.file("flow/START.sh");
     fs::write(asking, "echo '<ask next=\"LAST\" choices=\"--ship|hold\">Ship?</ask>'").unwrap();

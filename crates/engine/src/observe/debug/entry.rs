@@ -5,14 +5,17 @@
 
 use raymond_flow::{
     id::{AgentId, SessionId},
-    machine::{Halt, Instead, Limit, Overrider, Record, Run, Session},
+    machine::{Halt, Instead, Overrider, Record, Run, Session},
     money::Usd,
     policy::Transition,
     text::{beginning, excerpt},
 };
 
 use super::{LastStep, log_time};
-use crate::run::events::Before;
+use crate::{
+    observe::views::{of_halt, wait},
+    run::events::Before,
+};
 
 /// The limit for text from answers and errors: enough for an error with its causes.
 const VALUE_CHARS_MAX: usize = 2_000;
@@ -122,7 +125,7 @@ fn add_reason(entry: &mut LogEntry, record: &Record) {
     }
     if let Record::Overridden { by, instead, .. } = record {
         let by = match by {
-            Overrider::Limit(limit) => of_limit(limit),
+            Overrider::Limit(limit) => of_halt(&Halt::Limit(*limit)),
             Overrider::Match { pattern } => format!("the answer matches `{pattern}`"),
             Overrider::Prompt { prompt } => format!("the evaluator {prompt} says so"),
             Overrider::Visits { max_visits } => {
@@ -147,7 +150,7 @@ pub(super) fn of_run(record: &Record, total_cost_usd: Usd) -> Option<String> {
         }
         Record::UsageLimited { resets_at } => {
             entry = LogEntry::new("run", "(usage limit)");
-            entry.line("resets_at", &of_time(*resets_at));
+            entry.line("wait", &wait(*resets_at));
         }
         Record::AgentStopped { coding_agent, why, .. } => {
             entry = LogEntry::new("run", "(coding agent not available)");
@@ -170,36 +173,6 @@ pub(super) fn of_opened(run: &Run) -> String {
     let mut entry = LogEntry::new("run", "(resumed)");
     entry.line("total_cost", &run.total_cost_usd.to_string());
     entry.finish()
-}
-
-fn of_halt(why: &Halt) -> String {
-    match why {
-        Halt::ScriptFailed { agent } => format!("a script of {agent} failed"),
-        Halt::Limit(limit) => of_limit(limit),
-        Halt::Interrupted => "interrupted".to_owned(),
-        Halt::UsageLimit { resets_at } => {
-            format!("the provider's usage limit is reached, resets at {}", of_time(*resets_at))
-        }
-        Halt::DiskLow { free_bytes } => format!("only {free_bytes} bytes are free on the disk"),
-        Halt::Asks => "only questions to people are left".to_owned(),
-        Halt::Cancelled => "cancelled".to_owned(),
-    }
-}
-
-fn of_limit(limit: &Limit) -> String {
-    match limit {
-        Limit::Budget { spent_usd, budget_usd } => {
-            format!("the budget is spent ({spent_usd} of {budget_usd})")
-        }
-        Limit::Iterations { max_iterations } => {
-            format!("the limit of {max_iterations} iterations is reached")
-        }
-    }
-}
-
-/// Formats a time in seconds since 1970.
-fn of_time(seconds: Option<u64>) -> String {
-    seconds.map_or("an unknown time".to_owned(), |seconds| format!("{seconds} s since 1970"))
 }
 
 /// The target of a transition, as shown in the log.

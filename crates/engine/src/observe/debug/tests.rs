@@ -124,7 +124,7 @@ fn halts_and_limits_are_told_with_their_reasons() {
     stage.memory.change(|_| says("<goto>NEXT</goto>"));
     stage.started.limits.budget_usd = Usd::from_dollars(0.25);
     let (_, log) = run(&stage);
-    let words = "the budget is spent ($0.50 of $0.25)";
+    let words = "the budget is used up: $0.50 of $0.25 are spent";
     assert!(log.contains(&format!("  override: the run stops: {words}\n")), "{log}");
     assert!(log.contains(&format!("[run] (halted)\n  why: {words}\n")), "{log}");
     assert!(headlines(&log).contains(&"[run] (finished)"), "{log}");
@@ -132,7 +132,7 @@ fn halts_and_limits_are_told_with_their_reasons() {
     stage.memory.change(|_| Fate::prints("<goto>START</goto>"));
     stage.started.limits.max_iterations = Some(2);
     let (_, log) = run(&stage);
-    assert!(log.contains("the limit of 2 iterations is reached"), "{log}");
+    assert!(log.contains("2 states were entered"), "{log}");
     let failed = Fate::Ends(crate::exec::step::HowEnded::Code(3), String::new());
     let stage = Stage::new(&["START.sh"], [("START.sh", vec![failed])]);
     let (_, log) = run(&stage);
@@ -141,7 +141,7 @@ fn halts_and_limits_are_told_with_their_reasons() {
     assert!(log.contains("  exit_code: 3"), "{log}");
     let stage = Stage::new(&["START.md"], [("START.md", vec![fails("usage_limit"), says(RESULT)])]);
     let (_, log) = run(&stage);
-    assert!(log.contains("(usage limit)\n  resets_at: an unknown time"), "{log}");
+    assert!(log.contains("(usage limit)\n  wait: some minutes, then try again"), "{log}");
     assert!(headlines(&log).contains(&"[run] (usage limit lifted)"), "{log}");
 }
 

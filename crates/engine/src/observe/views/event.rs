@@ -2,7 +2,7 @@
 //! journal nor the types of the machine, so that either can change without breaking a reader.
 
 use raymond_flow::{
-    id::{AgentId, AskId, StateName},
+    id::{AskId, StateName},
     machine::{
         Action, CountsAs, Halt, Instead, Limit, Limits, Overrider, Record, Response, Run, Settings,
         StandIn, Started, Step, Via,
@@ -88,39 +88,44 @@ fn of_event(event: &Event) -> Value {
 }
 
 /// The JSON object of a record. `before` is the agent that it is about, before the record.
-#[expect(clippy::too_many_lines, reason = "a table with one entry for each record")]
 fn of_record(record: &Record, before: Option<&Before>) -> Value {
+    let Some(agent) = record.agent() else { return of_run(record) };
+    let mut event = of_agent(record, before.map(|before| &before.state));
+    event["agent"] = json!(agent);
+    event
+}
+
+/// A record about an agent, without its name. `state` is the state that the agent was in.
+fn of_agent(record: &Record, state: Option<&StateName>) -> Value {
     match record {
-        Record::Started(started) => of_started(started),
-        Record::Intended { agent, step } => of_intended(agent, step),
-        Record::Queued { agent } => json!({ "event": "queued", "agent": agent }),
-        Record::Called { agent } => json!({ "event": "dequeued", "agent": agent }),
-        Record::Ended { agent, number, spent } => json!({
-            "event": "step_paid", "agent": agent, "number": number, "cost_usd": spent.cost_usd,
+        Record::Intended { step, .. } => of_intended(step),
+        Record::Queued { .. } => json!({ "event": "queued" }),
+        Record::Called { .. } => json!({ "event": "dequeued" }),
+        Record::Ended { number, spent, .. } => json!({
+            "event": "step_paid", "number": number, "cost_usd": spent.cost_usd,
             "tokens": spent.tokens, "model": spent.model, "version": spent.version,
             "duration_ms": spent.duration_ms, "denied": spent.denied,
         }),
-        Record::Joined { agent, workers } => json!({
-            "event": "joined", "agent": agent,
-            "workers": workers.iter().map(|worker| &worker.agent).collect::<Vec<_>>(),
+        Record::Joined { workers, .. } => {
+            let workers: Vec<_> = workers.iter().map(|worker| &worker.agent).collect();
+            json!({ "event": "joined", "workers": workers })
+        }
+        Record::Placed { .. } => json!({ "event": "placed" }),
+        Record::WorktreeMade { worktree, cwd, .. } => json!({
+            "event": "worktree_made", "path": worktree.path, "branch": worktree.branch,
+            "base": worktree.base, "cwd": cwd,
         }),
-        Record::Placed { agent } => json!({ "event": "placed", "agent": agent }),
-        Record::WorktreeMade { agent, worktree, cwd } => json!({
-            "event": "worktree_made", "agent": agent, "path": worktree.path,
-            "branch": worktree.branch, "base": worktree.base, "cwd": cwd,
-        }),
-        Record::WorktreeSaved { agent, saved } => json!({
-            "event": "worktree_saved", "agent": agent, "head": saved.head,
-            "problem": saved.problem,
-        }),
-        Record::Followed { agent, transition, via, workers, discarded_returns, .. } => {
-            let via = of_via(*via);
-            let from = before.map(|before| &before.state);
-            let event = json!({
-                "event": "transition", "agent": agent, "from": from, "via": via, "worker": workers.first(),
-                "discarded_returns": discarded_returns,
-            });
-            let mut event = merged(event, of_transition(transition));
+        Record::WorktreeSaved { saved, .. } => {
+            json!({ "event": "worktree_saved", "head": saved.head, "problem": saved.problem })
+        }
+        Record::Followed { transition, via, workers, discarded_returns, .. } => {
+            let mut event = merged(
+                of_transition(transition),
+                json!({
+                    "event": "transition", "from": state, "via": of_via(*via), "worker": workers.first(),
+                    "discarded_returns": discarded_returns,
+                }),
+            );
             if let [_, more @ ..] = &workers[..]
                 && !more.is_empty()
             {
@@ -128,51 +133,49 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
             }
             event
         }
-        Record::Overridden { agent, asked, by, instead, .. } => json!({
-            "event": "overridden", "agent": agent, "asked": of_transition(asked),
-            "by": of_overrider(by),
+        Record::Overridden { asked, by, instead, .. } => json!({
+            "event": "overridden", "asked": of_transition(asked), "by": of_overrider(by),
             "instead": match instead {
                 Instead::Follow(transition) => of_transition(transition),
                 Instead::Stop => json!("stop"),
             },
         }),
         Record::Asked { agent, number, question, .. } => {
-            let ask = AskId { agent: agent.clone(), number: *number };
-            of_asked(&ask, before.map(|before| &before.state), question)
+            let ask = format!("{agent}.{number}");
+            let event = json!({ "event": "asked", "number": number, "ask": ask, "state": state });
+            merged(event, of_question(question))
         }
         Record::Answered { agent, number, response } => {
             of_answered(&AskId { agent: agent.clone(), number: *number }, response)
         }
-        Record::Told { agent, message } => json!({
-            "event": "told", "agent": agent, "message": message.id, "text": message.text,
-            "by": message.by,
+        Record::Told { message, .. } => json!({
+            "event": "told", "message": message.id, "text": message.text, "by": message.by,
         }),
-        Record::Heard { agent, messages } => {
-            json!({ "event": "heard", "agent": agent, "messages": messages })
+        Record::Heard { messages, .. } => json!({ "event": "heard", "messages": messages }),
+        Record::Reminded { problem, .. } => json!({ "event": "reminded", "problem": problem }),
+        Record::Evaluating { evaluation, .. } => {
+            json!({ "event": "evaluating", "transition": of_transition(&evaluation.transition) })
         }
-        Record::Reminded { agent, problem, .. } => {
-            json!({ "event": "reminded", "agent": agent, "problem": problem })
-        }
-        Record::Evaluating { agent, evaluation } => json!({
-            "event": "evaluating", "agent": agent,
-            "transition": of_transition(&evaluation.transition),
-        }),
-        Record::Retried { agent, why, counts_as, delay_ms, .. } => json!({
-            "event": "retried", "agent": agent, "why": why, "delay_ms": delay_ms,
+        Record::Retried { why, counts_as, delay_ms, .. } => json!({
+            "event": "retried", "why": why, "delay_ms": delay_ms,
             "counts_as": of_counter(*counts_as),
         }),
-        Record::Woke { agent } => json!({ "event": "woke", "agent": agent }),
-        Record::Failed { agent, error, .. } => {
-            json!({ "event": "failed", "agent": agent, "error": error })
-        }
+        Record::Woke { .. } => json!({ "event": "woke" }),
+        Record::Failed { error, .. } => json!({ "event": "failed", "error": error }),
+        _ => Value::Null,
+    }
+}
+
+/// A record about the whole run.
+fn of_run(record: &Record) -> Value {
+    match record {
+        Record::Started(started) => of_started(started),
         Record::Halted { why } => merged(json!({ "event": "halted" }), of_halt(why)),
         Record::UsageLimited { resets_at } => {
             json!({ "event": "usage_limited", "resets_at": resets_at })
         }
         Record::AgentStopped { coding_agent, why, resets_at } => json!({
-            "event": "agent_stopped",
-            "coding_agent": coding_agent,
-            "why": why,
+            "event": "agent_stopped", "coding_agent": coding_agent, "why": why,
             "resets_at": resets_at,
         }),
         Record::UsageLimitLifted => json!({ "event": "usage_limit_lifted" }),
@@ -188,15 +191,8 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
         Record::Resumed { settings, limits } => json!({
             "event": "resumed", "settings": of_settings(settings), "limits": of_limits(limits),
         }),
+        _ => Value::Null,
     }
-}
-
-fn of_asked(ask: &AskId, state: Option<&StateName>, question: &Question) -> Value {
-    let event = json!({
-        "event": "asked", "agent": ask.agent, "number": ask.number, "ask": ask.to_string(),
-        "state": state,
-    });
-    merged(event, of_question(question))
 }
 
 fn of_answered(ask: &AskId, response: &Response) -> Value {
@@ -205,7 +201,7 @@ fn of_answered(ask: &AskId, response: &Response) -> Value {
         .iter()
         .map(|shown| json!({ "path": shown.path, "bytes": shown.bytes, "sha256": shown.sha256 }));
     json!({
-        "event": "answered", "agent": ask.agent, "number": ask.number, "ask": ask.to_string(),
+        "event": "answered", "number": ask.number, "ask": ask.to_string(),
         "result": response.result, "comment": response.comment, "files": response.files,
         "by": response.by, "how": response.how, "answered_at": response.at_ms,
         "attachments": attachments.collect::<Vec<_>>(),
@@ -247,9 +243,9 @@ fn of_started(started: &Started) -> Value {
     })
 }
 
-fn of_intended(agent: &AgentId, step: &Step) -> Value {
+fn of_intended(step: &Step) -> Value {
     let mut event = json!({
-        "event": "step_intended", "agent": agent, "number": step.number, "state": step.state,
+        "event": "step_intended", "number": step.number, "state": step.state,
         "attempt": step.attempt,
     });
     if let Action::Turn(turn) = &step.action {
@@ -278,7 +274,7 @@ pub(super) fn of_limits(limits: &Limits) -> Value {
     })
 }
 
-pub(super) fn of_transition(transition: &Transition) -> Value {
+fn of_transition(transition: &Transition) -> Value {
     let mut value = match transition {
         Transition::Goto { target, input } => json!({ "to": target, "input": input }),
         Transition::Reset { target, cd, input } => {
@@ -320,12 +316,17 @@ pub(super) fn of_transition(transition: &Transition) -> Value {
 }
 
 /// A result. Of one that could not be read, or that a page need not have whole, the beginning and the length.
-pub(super) fn of_result(result: Option<&Payload>) -> Value {
+fn of_result(result: Option<&Payload>) -> Value {
     let mut value = json!({ "result": result.map(ToString::to_string) });
-    if let Some([Piece::Kept(kept)]) = result.map(Payload::pieces) {
-        value["result_bytes"] = json!(kept.bytes);
+    if let Some(bytes) = result.and_then(kept_bytes) {
+        value["result_bytes"] = json!(bytes);
     }
     value
+}
+
+/// The length of a result of which only the beginning is here.
+pub(super) fn kept_bytes(result: &Payload) -> Option<u64> {
+    if let [Piece::Kept(kept)] = result.pieces() { Some(kept.bytes) } else { None }
 }
 
 fn is_empty(value: &Value) -> bool {

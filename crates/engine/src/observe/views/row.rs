@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use raymond_flow::{
-    id::AskId,
     machine::{Halt, Phase, Run, Status},
     text::beginning,
 };
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::{
     event,
     run::{LiveFacts, phase, status_word},
-    words,
+    shown, value, words,
 };
 use crate::observe::overview::Overview;
 
@@ -20,9 +20,11 @@ use crate::observe::overview::Overview;
 const TEXT_CHARS_MAX: usize = 300;
 
 /// Where a run stands in a list, in the order in which people look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Group {
     /// A person has to do something, or nothing goes on.
+    #[default]
     NeedsYou,
     /// It runs.
     Running,
@@ -62,76 +64,98 @@ pub fn group(overview: &Overview, live: &LiveFacts) -> Group {
     }
 }
 
-/// A run in a list: what `raymond list --json` prints, and what a row of the page shows.
+/// A run in a list: what a row of the page shows.
 pub fn row(overview: &Overview, live: &LiveFacts) -> Value {
+    value(&row_of(overview, live))
+}
+
+pub(super) fn row_of(overview: &Overview, live: &LiveFacts) -> shown::Row {
     let group = group(overview, live);
     let Some(run) = overview.run() else {
-        let error = overview.problem.as_deref().unwrap_or("its journal is empty");
-        return json!({
-            "run": overview.id(), "status": "unreadable", "group": group.name(), "error": error,
-            "why": error, "asks": [],
-        });
+        let error = overview.problem.as_deref().unwrap_or("its journal is empty").to_owned();
+        return shown::Row {
+            run: overview.id().to_string(),
+            status: shown::StatusWord("unreadable".to_owned()),
+            why: Some(error.clone()),
+            error: Some(error),
+            ..shown::Row::default()
+        };
     };
     let name =
         Path::new(&run.scope_dir).file_name().map(|name| name.to_string_lossy().into_owned());
-    json!({
-        "run": run.id, "status": status_word(run, live), "group": group.name(),
-        "workflow": run.scope_dir, "name": name,
-        "started_at": run.started_at_ms, "last_at": overview.last_at,
-        "waiting_since": waiting_since(overview, run, group),
-        "agents": run.agents.len(), "steps": overview.accounts.total.steps,
-        "states_entered": run.iteration_count, "max_iterations": run.limits.max_iterations,
-        "total_cost_usd": run.total_cost_usd, "budget_usd": run.limits.budget_usd,
-        "now": now(overview, run, live), "why": why(overview, run, live),
-        "halted": run.halt.as_ref().map(words::of_halt),
-        "halt": run.halt.as_ref().map(event::of_halt),
-        "usage_limit": run.usage_limit.map(|limit| json!({ "resets_at": limit.resets_at })),
-        "stopped_agents": stopped(run),
-        "denied": overview.denied, "asks": asks(overview, run),
-        "result": run.result.as_ref().map(|text| text.beginning(TEXT_CHARS_MAX)),
-        "error": overview.problem,
-    })
+    shown::Row {
+        status: shown::StatusWord(status_word(run, live)),
+        group,
+        workflow: Some(run.scope_dir.clone()),
+        name,
+        started_at: Some(run.started_at_ms),
+        last_at: overview.last_at,
+        waiting_since: waiting_since(overview, run, group),
+        agents: Some(run.agents.len()),
+        steps: Some(overview.accounts.total.steps),
+        states_entered: Some(run.iteration_count),
+        max_iterations: run.limits.max_iterations,
+        total_cost_usd: Some(run.total_cost_usd),
+        budget_usd: run.limits.budget_usd,
+        now: now(overview, run, live),
+        why: why(overview, run, live),
+        halted: run.halt.as_ref().map(words::of_halt),
+        halt: run.halt.as_ref().map(event::of_halt),
+        usage_limit: limited(run),
+        stopped_agents: stopped(run),
+        denied: overview.denied,
+        asks: asks(overview, run),
+        result: run.result.as_ref().map(|text| text.beginning(TEXT_CHARS_MAX)),
+        error: overview.problem.clone(),
+        run: run.id.to_string(),
+    }
+}
+
+/// The usage limit that all agents wait for.
+pub(super) fn limited(run: &Run) -> Option<shown::Limited> {
+    run.usage_limit.map(|limit| shown::Limited { resets_at: limit.resets_at })
 }
 
 /// The coding agents for which others stand in.
-pub(super) fn stopped(run: &Run) -> Value {
+pub(super) fn stopped(run: &Run) -> Vec<shown::Stopped> {
     let stopped = run.stopped.iter();
-    stopped
-        .map(|(name, limit)| json!({ "coding_agent": name, "resets_at": limit.resets_at }))
-        .collect()
+    let stopped = stopped.map(|(name, limit)| shown::Stopped {
+        coding_agent: name.clone(),
+        resets_at: limit.resets_at,
+    });
+    stopped.collect()
 }
 
 /// The questions to people that are open, the oldest first.
-fn asks(overview: &Overview, run: &Run) -> Vec<Value> {
+fn asks(overview: &Overview, run: &Run) -> Vec<shown::Ask> {
     // What was open before a damage may long be answered.
     if !run.status.can_resume() || overview.problem.is_some() {
         return Vec::new();
     }
     let mut open: Vec<_> = run
-        .agents
-        .values()
-        .filter_map(|agent| match &agent.phase {
-            Phase::Asking { number, question } => Some((agent, *number, question)),
-            _ => None,
-        })
-        .map(|(agent, number, question)| {
-            let since = overview.agents.get(&agent.id).map(|facts| facts.since_ms);
-            let choices = question.choices.iter();
-            let choices =
-                choices.map(|choice| json!({ "label": choice.label, "leads_to": choice.target }));
-            let view = json!({
-                "ask": AskId { agent: agent.id.clone(), number }.to_string(), "agent": agent.id,
-                "state": agent.current_state,
-                "question": beginning(&question.text, TEXT_CHARS_MAX),
-                "is_whole": question.text.chars().count() <= TEXT_CHARS_MAX,
-                "choices": choices.collect::<Vec<_>>(), "next": question.next,
-                "asked_at": since, "deadline": question.deadline_ms, "default": question.default,
-            });
-            (since, view)
+        .questions()
+        .map(|(id, agent, question)| shown::Ask {
+            ask: id.to_string(),
+            agent: agent.id.clone(),
+            state: agent.current_state.clone(),
+            question: beginning(&question.text, TEXT_CHARS_MAX),
+            is_whole: question.text.chars().count() <= TEXT_CHARS_MAX,
+            choices: question
+                .choices
+                .iter()
+                .map(|choice| shown::Choice {
+                    label: choice.label.clone(),
+                    to: choice.target.clone(),
+                })
+                .collect(),
+            next: question.next.clone(),
+            asked_at: overview.agents.get(&agent.id).map_or(0, |facts| facts.since_ms),
+            deadline: question.deadline_ms,
+            default: question.default.clone(),
         })
         .collect();
-    open.sort_by_key(|(since, _)| *since);
-    open.into_iter().map(|(_, view)| view).collect()
+    open.sort_by_key(|ask| ask.asked_at);
+    open
 }
 
 fn waiting_since(overview: &Overview, run: &Run, group: Group) -> Option<u64> {
@@ -145,7 +169,7 @@ fn waiting_since(overview: &Overview, run: &Run, group: Group) -> Option<u64> {
 }
 
 /// The agent of which something was heard last.
-fn now(overview: &Overview, run: &Run, live: &LiveFacts) -> Option<Value> {
+fn now(overview: &Overview, run: &Run, live: &LiveFacts) -> Option<shown::Now> {
     live.owner.as_ref()?;
     let active = run.agents.values().filter(|agent| !matches!(agent.phase, Phase::Failed { .. }));
     let since = |id| overview.agents.get(id).map(|facts| facts.since_ms);
@@ -153,11 +177,14 @@ fn now(overview: &Overview, run: &Run, live: &LiveFacts) -> Option<Value> {
     let agent = active
         .max_by_key(|agent| (agent.phase.step().is_some(), heard(&agent.id), since(&agent.id)))?;
     let (phase, _) = phase(&agent.phase);
-    Some(json!({
-        "agent": agent.id, "state": agent.current_state, "phase": phase, "since": since(&agent.id),
-        "activity": live.activities.get(&agent.id).map(words::of_activity),
-        "heard_at": live.heard_at.get(&agent.id),
-    }))
+    Some(shown::Now {
+        agent: agent.id.clone(),
+        state: agent.current_state.clone(),
+        phase,
+        since: since(&agent.id),
+        activity: live.activities.get(&agent.id).map(words::of_activity),
+        heard_at: live.heard_at.get(&agent.id).copied(),
+    })
 }
 
 /// Why the run needs a person or waits.

@@ -4,23 +4,21 @@ use std::collections::BTreeMap;
 
 use raymond_flow::{
     id::AgentId,
-    machine::{Account, Agent, Phase, Run, Session, Status},
+    machine::{Phase, Run, Session, Status},
     payload::Payload,
+    view::{Account, AgentFacts, ENDED_MAX},
 };
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::{event, row, words};
+use super::{event, row, shown, value, words};
 use crate::{
     agent::Activity,
-    observe::overview::{AgentFacts, Overview},
+    observe::overview::Overview,
     store::{
         lock::{Owner, RunLock},
         results::Results,
     },
 };
-
-/// How many agents that have ended a view has, the latest.
-const ENDED_MAX: usize = 1_000;
 
 /// What the journal does not say: whether an orchestrator runs the run, and what its turns do.
 #[derive(Clone, Debug, Default)]
@@ -49,70 +47,78 @@ pub fn status_word(run: &Run, live: &LiveFacts) -> String {
 
 /// What `raymond status --json` prints, without the command to type next.
 pub fn status(overview: &Overview, run: &Run, live: &LiveFacts) -> Value {
-    let mut value = header(overview, run, live);
     let agents = run.agents_by_birth();
-    let agents = agents.iter().map(|known| agent(overview, &known.id, live));
-    value["agents"] = Value::from(agents.collect::<Vec<_>>());
-    value
+    let (result, _) = whole_result(overview, run);
+    value(&shown::StatusReport {
+        run: run.id.to_string(),
+        status: shown::StatusWord(status_word(run, live)),
+        workflow: run.scope_dir.clone(),
+        started_at: run.started_at_ms,
+        last_at: overview.last_at,
+        total_cost_usd: run.total_cost_usd,
+        budget_usd: run.limits.budget_usd,
+        states_entered: run.iteration_count,
+        max_iterations: run.limits.max_iterations,
+        halted: run.halt.as_ref().map(words::of_halt),
+        usage_limit: row::limited(run),
+        stopped_agents: row::stopped(run),
+        usage_windows: usage_windows(run),
+        result,
+        agents: agents.iter().map(|known| agent_of(overview, &known.id, live)).collect(),
+    })
 }
 
-fn header(overview: &Overview, run: &Run, live: &LiveFacts) -> Value {
+/// The result of a run, and its length if only its beginning could be read.
+fn whole_result(overview: &Overview, run: &Run) -> (Option<String>, Option<u64>) {
     let results = Results::of(overview.files());
-    let text =
-        |result: &Payload| results.text(result).map_or_else(|_| result.clone(), Payload::from);
-    let mut value = event::of_result(run.result.as_ref().map(text).as_ref());
-    let facts = json!({
-        "run": run.id, "status": status_word(run, live), "workflow": run.scope_dir,
-        "started_at": run.started_at_ms, "last_at": overview.last_at,
-        "total_cost_usd": run.total_cost_usd, "budget_usd": run.limits.budget_usd,
-        "states_entered": run.iteration_count, "max_iterations": run.limits.max_iterations,
-        "halted": run.halt.as_ref().map(words::of_halt),
-        "usage_limit": run.usage_limit.map(|limit| json!({ "resets_at": limit.resets_at })),
-        "stopped_agents": row::stopped(run), "usage_windows": usage_windows(run),
-    });
-    merge(&mut value, facts);
-    value
+    let whole = run
+        .result
+        .as_ref()
+        .map(|result| results.text(result).map_or_else(|_| result.clone(), Payload::from));
+    (whole.as_ref().map(ToString::to_string), whole.as_ref().and_then(event::kept_bytes))
 }
 
 /// The whole view of a run but for its agents: its row, its status, and with what it was started.
 pub fn run(overview: &Overview, live: &LiveFacts) -> Value {
-    let mut value = row::row(overview, live);
-    let Some(run) = overview.run() else { return value };
-    merge(&mut value, header(overview, run, live));
+    let row = row::row_of(overview, live);
+    let Some(run) = overview.run() else { return value(&row) };
+    let (result, result_bytes) = whole_result(overview, run);
     let started = overview.started.as_deref();
-    let ended = overview.rests_since.filter(|_| run.status != Status::Running);
-    merge(
-        &mut value,
-        json!({
-            "offset": overview.offset(), "identity": run.identity,
-            "cwd": started.map(|started| &started.cwd),
-            "entry": started.map(|started| &started.entry),
-            "input": started.and_then(|started| started.input.as_ref()),
-            "metadata": run.metadata, "settings": event::of_settings(&run.settings),
-            "limits": event::of_limits(&run.limits),
-            "halt": run.halt.as_ref().map(event::of_halt),
-            "orchestrator": live.owner.as_ref().map(|owner| {
-                json!({ "pid": owner.pid, "since": owner.since_ms })
-            }),
-            "ended_at": ended, "agents_born": run.agents_born,
-            "can": if overview.problem.is_some() { Vec::new() } else { can(run, live) },
-            "problem": overview.problem,
-        }),
-    );
-    value
+    value(&shown::Run {
+        base: shown::Row { result, ..row },
+        offset: overview.offset(),
+        identity: run.identity.clone(),
+        cwd: started.map(|started| started.cwd.clone()),
+        entry: started.map(|started| started.entry.clone()),
+        input: started.and_then(|started| started.input.clone()),
+        metadata: run.metadata.clone(),
+        settings: event::of_settings(&run.settings),
+        limits: event::of_limits(&run.limits),
+        usage_windows: usage_windows(run),
+        result_bytes,
+        orchestrator: live
+            .owner
+            .as_ref()
+            .map(|owner| shown::Orchestrator { pid: owner.pid, since: owner.since_ms }),
+        ended_at: overview.rests_since.filter(|_| run.status != Status::Running),
+        agents_born: run.agents_born,
+        can: if overview.problem.is_some() { Vec::new() } else { can(run, live) },
+        problem: overview.problem.clone(),
+    })
 }
 
 /// How much of their providers' limits the coding agents of a run have reported as used.
-fn usage_windows(run: &Run) -> Value {
+fn usage_windows(run: &Run) -> Vec<shown::UsageWindow> {
     let all = run.windows.iter().flat_map(|(name, windows)| {
-        windows.iter().map(move |window| {
-            json!({
-                "coding_agent": name, "window": window.name, "label": window.label(),
-                "used_percent": window.used_percent, "resets_at": window.resets_at,
-            })
+        windows.iter().map(move |window| shown::UsageWindow {
+            coding_agent: name.clone(),
+            window: window.name.clone(),
+            label: window.label(),
+            used_percent: window.used_percent,
+            resets_at: window.resets_at,
         })
     });
-    Value::from(all.collect::<Vec<_>>())
+    all.collect()
 }
 
 /// The changes that make sense now.
@@ -141,65 +147,67 @@ pub fn agents(overview: &Overview) -> Vec<AgentId> {
 
 /// One agent, also one that has ended.
 pub fn agent(overview: &Overview, id: &AgentId, live: &LiveFacts) -> Value {
-    let facts = overview.agents.get(id).cloned().unwrap_or_default();
-    let mut value = match overview.run().and_then(|run| run.agents.get(id)) {
-        Some(agent) => living(agent, &facts, live.activities.get(id)),
-        None => gone(id, &facts),
-    };
-    if let Some(worktree) = overview.run().and_then(|run| run.worktrees.get(id)) {
-        value["worktree"] = json!({
-            "path": worktree.path, "branch": worktree.branch, "base": worktree.base,
-            "head": worktree.head, "problem": worktree.problem,
-        });
-    }
-    if let Some((ended, all)) = overview.run().and_then(|run| run.joined_so_far(id)) {
-        value["workers"] = json!({ "ended": ended, "all": all });
-    }
-    merge(
-        &mut value,
-        json!({
-            "parent": facts.parent, "born": facts.born, "since": facts.since_ms,
-            "heard_at": live.heard_at.get(id),
-            "attributes": facts.attributes, "denied": facts.denied, "offset": facts.offset,
-            "waits_until": facts.waits.as_ref().map(|(until, _)| until),
-            "waits_why": facts.waits.as_ref().map(|(_, why)| why),
-            "came": facts.came.as_ref().map(|came| {
-                json!({ "from": came.from, "to": came.to, "kind": came.kind })
-            }),
-        }),
-    );
-    value
+    value(&agent_of(overview, id, live))
 }
 
-fn living(agent: &Agent, facts: &AgentFacts, activity: Option<&Activity>) -> Value {
+fn agent_of(overview: &Overview, id: &AgentId, live: &LiveFacts) -> shown::Agent {
+    let run = overview.run();
+    let living = run.and_then(|run| run.agents.get(id));
+    let facts = overview.agents.get(id).cloned().unwrap_or_default();
+    let activity = living.and_then(|_| live.activities.get(id));
     let tool = activity.and_then(|activity| match activity {
-        Activity::Uses { tool, .. } => Some(tool),
+        Activity::Uses { tool, .. } => Some(tool.clone()),
         Activity::Says(_) | Activity::Waits(_) => None,
     });
-    let (phase, error) = phase(&agent.phase);
-    let session = match &agent.session {
-        Session::Open(id) => Some(id),
+    let (phase, error) = living.map_or(("ended", None), |agent| phase(&agent.phase));
+    let session = living.and_then(|agent| match &agent.session {
+        Session::Open(id) => Some(id.to_string()),
         Session::Fresh | Session::Branch(_) => None,
-    };
-    json!({
-        "agent": agent.id, "state": agent.current_state, "phase": phase, "error": error,
-        "step": agent.phase.step().map(|step| step.number),
-        "tool": tool, "activity": activity.map(words::of_activity),
-        "cost_usd": agent.cost_usd, "steps": agent.steps,
-        "returns_to": agent.stack.iter().rev().map(|frame| &frame.state).collect::<Vec<_>>(),
-        "cwd": agent.cwd, "session": session, "is_ended": facts.ended.is_some(), "result": null,
-    })
-}
-
-fn gone(id: &AgentId, facts: &AgentFacts) -> Value {
+    });
+    let returns = living.iter().flat_map(|agent| agent.stack.iter().rev());
     let ended = facts.ended.as_ref();
-    json!({
-        "agent": id, "state": ended.map(|ended| &ended.state), "phase": "ended", "error": null,
-        "step": null, "tool": null, "activity": null,
-        "cost_usd": ended.map(|ended| ended.cost_usd), "steps": ended.map(|ended| ended.steps),
-        "returns_to": [], "cwd": null, "session": null, "is_ended": true,
-        "result": ended.map(|ended| &ended.result), "ended_at": ended.map(|ended| ended.at_ms),
-    })
+    let worktree = run.and_then(|run| run.worktrees.get(id));
+    let (waits_until, waits_why) = facts.waits.clone().unzip();
+    shown::Agent {
+        agent: id.clone(),
+        parent: facts.parent.clone(),
+        born: facts.born,
+        state: living
+            .map(|agent| &agent.current_state)
+            .or(ended.map(|ended| &ended.state))
+            .cloned(),
+        phase,
+        error: error.cloned(),
+        step: living.and_then(|agent| agent.phase.step()).map(|step| step.number),
+        since: facts.since_ms,
+        heard_at: live.heard_at.get(id).copied(),
+        tool,
+        activity: activity.map(words::of_activity),
+        cost_usd: living.map(|agent| agent.cost_usd).or(ended.map(|ended| ended.cost_usd)),
+        steps: living.map(|agent| agent.steps).or(ended.map(|ended| ended.steps)),
+        returns_to: returns.map(|frame| frame.state.clone()).collect(),
+        attributes: overview.attributes.get(id).cloned().unwrap_or_default(),
+        cwd: living.map(|agent| agent.cwd.clone()),
+        session,
+        waits_until,
+        waits_why,
+        came: facts.came.clone(),
+        is_ended: ended.is_some() || living.is_none(),
+        ended_at: ended.map(|ended| ended.at_ms),
+        result: ended.map(|ended| ended.result.clone()),
+        workers: run
+            .and_then(|run| run.joined_so_far(id))
+            .map(|(ended, all)| shown::Workers { ended, all }),
+        denied: facts.denied,
+        offset: facts.offset,
+        worktree: worktree.map(|worktree| shown::Worktree {
+            path: worktree.path.clone(),
+            branch: worktree.branch.clone(),
+            base: worktree.base.clone(),
+            head: worktree.head.clone(),
+            problem: worktree.problem.clone(),
+        }),
+    }
 }
 
 /// What an agent is about in a word, and why it failed.
@@ -222,35 +230,16 @@ pub(super) fn phase(phase: &Phase) -> (&'static str, Option<&String>) {
 
 /// What a run cost, by state, model, agent, and version of the coding agent.
 pub fn cost(overview: &Overview) -> Value {
-    let accounts = &overview.accounts;
-    let list = |rows: Vec<(String, &Account)>| {
-        let rows = rows.into_iter().map(|(name, row)| {
-            let mut value = account(row);
-            value["name"] = json!(name);
-            value
-        });
-        Value::from(rows.collect::<Vec<_>>())
-    };
-    let named = |(name, row): (&String, _)| (name.clone(), row);
-    json!({
-        "total": account(&accounts.total),
-        "by_state": list(accounts.by_state.iter().map(|(name, row)| (name.to_string(), row)).collect()),
-        "by_model": list(accounts.by_model.iter().map(named).collect()),
-        "by_version": list(accounts.by_version.iter().map(named).collect()),
-        "by_agent": list(accounts.by_agent.iter().map(|(name, row)| (name.to_string(), row)).collect()),
-    })
-}
-
-fn account(account: &Account) -> Value {
-    json!({
-        "cost_usd": account.cost_usd, "steps": account.steps, "duration_ms": account.duration_ms,
-        "tokens": account.tokens,
-    })
-}
-
-/// Adds the fields of `more`, which win.
-pub(super) fn merge(value: &mut Value, more: Value) {
-    if let (Value::Object(value), Value::Object(more)) = (value, more) {
-        value.extend::<Map<_, _>>(more);
+    fn list<K: ToString>(rows: &BTreeMap<K, Account>) -> Vec<shown::NamedAccount> {
+        let named = rows.iter().map(|(name, row)| (name.to_string(), row.clone()));
+        named.map(|(name, base)| shown::NamedAccount { base, name }).collect()
     }
+    let accounts = &overview.accounts;
+    value(&shown::Cost {
+        total: accounts.total.clone(),
+        by_state: list(&accounts.by_state),
+        by_model: list(&accounts.by_model),
+        by_version: list(&accounts.by_version),
+        by_agent: list(&accounts.by_agent),
+    })
 }

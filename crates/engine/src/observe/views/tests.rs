@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
+mod documents;
 mod events;
 mod rows;
 mod runs;

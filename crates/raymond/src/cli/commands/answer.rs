@@ -130,9 +130,9 @@ pub(in crate::cli) fn answer(arguments: &AnswerArgs) -> Result<ExitCode, Failure
     let is_resumed = deliver(&state_dir, &run, &id, place, &next)?;
     if arguments.json {
         let choice = question.choices.iter().find(|choice| choice.label == given.result);
-        let leads_to = choice.map(|choice| &choice.state).or(question.next.as_ref());
+        let to = choice.map(|choice| &choice.to).or(question.next.as_ref());
         out::event(&json!({
-            "run": run, "ask": id.to_string(), "at": given.at_ms, "leads_to": leads_to, "resumed": is_resumed,
+            "run": run, "ask": id.to_string(), "at": given.at_ms, "to": to, "resumed": is_resumed,
         }));
     }
     Ok(ExitCode::SUCCESS)

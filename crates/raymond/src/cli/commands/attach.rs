@@ -8,6 +8,7 @@ use raymond_engine::{
     load,
     observe::{
         follower::{Follower, INTERVAL},
+        overview::Overview,
         watch::Watch,
     },
     run::{
@@ -15,7 +16,6 @@ use raymond_engine::{
         interrupts::Interrupts,
     },
 };
-use raymond_flow::machine::Record;
 
 use super::{
     inspect::turns,
@@ -46,20 +46,19 @@ pub(in crate::cli) fn attach(
     let level = if verbose { Level::Detail } else { Level::News };
     let files = state_dir.run(&id);
     let next = runs::next(&id, place);
-    let mut watcher = Watcher {
-        follower: Follower::new(id.clone(), files.clone()),
-        watch: Watch::new(files.clone()),
-        agents: &project.agents,
-    };
-    let mut is_over = !watcher.follower.is_alive();
-    let records = watcher.begin()?;
+    let mut overview = Overview::new(id.clone(), files.clone());
+    let mut is_over = !overview.is_alive();
+    overview.follow(|_| {})?;
+    let (view, follower) = overview.split();
+    let watch = Watch::new(files.clone());
+    let mut watcher = Watcher { follower, watch, agents: &project.agents };
     if is_over {
         tell_end(&load(&state_dir, &id)?, &next, level, true);
         return Ok(ExitCode::from(exit_code(watcher.follower.run()?)));
     }
     let mut observer: Box<dyn Observer> = if out::can_redraw() {
         let mut live = Live::new(level, Some(files));
-        live.catch_up(watcher.follower.run()?, &records);
+        live.catch_up(watcher.follower.run()?, view);
         Box::new(live)
     } else {
         let mut lines = Lines::new(out::people(), level, Some(files));
@@ -89,17 +88,6 @@ struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// Reads the records so far, each with its time.
-    fn begin(&mut self) -> Result<Vec<(Record, u64)>, EngineError> {
-        let mut records = Vec::new();
-        self.follower.read(|read| {
-            if let Event::Recorded { record, .. } = &read.seen.event {
-                records.push((record.clone(), read.seen.at_ms));
-            }
-        })?;
-        Ok(records)
-    }
-
     /// Shows `observer` the events since the last call.
     fn look(&mut self, observer: &mut dyn Observer) -> Result<(), EngineError> {
         self.follower.read(|read| observer.see(read.seen))?;

@@ -60,7 +60,7 @@ pub(in crate::cli) fn cancel(
         let message = format!("run {id} has ended: there is nothing to cancel");
         return Err(Failure::refused(message));
     }
-    let was = match runs::running_steps(&run) {
+    let was = match run.running_steps() {
         0 => format!("It was {status}"),
         steps => format!("{} stopped", count(steps as u64, "running step")),
     };

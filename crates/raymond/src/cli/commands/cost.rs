@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use raymond_engine::{observe::follower::Follower, run::events::Event};
+use raymond_engine::observe::overview::Overview;
 use raymond_flow::{
     id::{AgentId, StateName},
-    machine::{Spending, Spendings, Tokens},
+    machine::Tokens,
+    view::{RunView, Spending},
 };
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ use crate::{
     failure::Failure,
     line::{Line, Style},
     out,
-    report::items::Items,
+    report::items,
 };
 
 /// How many rows of a table are shown; `--json` has all.
@@ -36,25 +37,18 @@ pub(in crate::cli) fn cost(
 ) -> Result<ExitCode, Failure> {
     let state_dir = state_dir(place)?;
     let id = runs::find(&state_dir, run, place)?;
-    let mut follower = Follower::new(id.clone(), state_dir.run(&id));
-    let (mut spendings, mut items) = (Spendings::default(), Items::default());
-    follower.read(|read| {
-        if let Event::Recorded { record, .. } = &read.seen.event {
-            spendings.add(read.run, record);
-            items.record(record);
-        }
-    })?;
-    follower.run()?;
+    let view = Overview::load(id.clone(), state_dir.run(&id))?.split().0;
     if is_json {
-        let value = json(id.as_str(), &spendings, &items);
+        let value = json(id.as_str(), &view);
         out::data(&format!("{}\n", out::escaped(&format!("{value:#}"))))?;
     } else {
-        out::lines(&page(id.as_str(), &spendings, &items))?;
+        out::lines(&page(id.as_str(), &view))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn page(id: &str, spendings: &Spendings, items: &Items) -> Vec<Line> {
+fn page(id: &str, view: &RunView) -> Vec<Line> {
+    let spendings = &view.turns;
     let total = &spendings.total;
     let head = Line::new().dim("run ").add(Style::Bold, id);
     let mut page = vec![head.plain(format!("  {}", total.account.cost_usd)).dim(format!(
@@ -71,8 +65,8 @@ fn page(id: &str, spendings: &Spendings, items: &Items) -> Vec<Line> {
         spendings.by_state.iter().map(|(state, spending)| (state.stem().to_owned(), spending));
     table(&mut page, "By state", states.collect());
     let frames = spendings.by_frame.iter();
-    let frames =
-        frames.map(|((agent, calls), spending)| (frame(agent, items.of(agent), calls), spending));
+    let frames = frames
+        .map(|((agent, calls), spending)| (frame(agent, &items::of(view, agent), calls), spending));
     table(&mut page, "By frame", frames.collect());
     let carried = spendings.carried();
     let carried: Vec<_> = carried.iter().filter(|(_, one)| one.saves_usd.dollars() > 0.0).collect();
@@ -166,7 +160,8 @@ fn thousands(number: u64) -> String {
     text
 }
 
-fn json(id: &str, spendings: &Spendings, items: &Items) -> Value {
+fn json(id: &str, view: &RunView) -> Value {
+    let spendings = &view.turns;
     let states = spendings.by_state.iter().map(|(state, spending)| {
         let mut row = of(spending);
         row["state"] = json!(state);
@@ -175,7 +170,7 @@ fn json(id: &str, spendings: &Spendings, items: &Items) -> Value {
     let frames = spendings.by_frame.iter().map(|((agent, calls), spending)| {
         let mut row = of(spending);
         row["agent"] = json!(agent);
-        row["item"] = json!(Some(items.of(agent)).filter(|item| !item.is_empty()));
+        row["item"] = json!(Some(items::of(view, agent)).filter(|item| !item.is_empty()));
         row["calls"] = json!(calls);
         row
     });

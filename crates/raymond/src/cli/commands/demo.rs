@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::{
     failure::Failure,
     out,
-    report::{Gatherer, JsonLines, Next, on_terminal, words::Level},
+    report::{Gatherer, JsonLines, Next, on_terminal, summary_lines, words::Level},
     testing::{Case, Stage, rehearse},
 };
 
@@ -134,10 +134,12 @@ fn run(
         return Ok(Some(ExitCode::from(has_failed)));
     }
     let next = Next { id: seen.run.id.clone(), place: String::new() };
-    let summary = gatherer.0.borrow();
     let mut people = out::people();
-    for line in summary.lines(&seen.run, &next, Level::News, !out::shows_data()) {
-        people.line(&line);
+    if let Some(watched) = &*gatherer.0.borrow() {
+        let shows_result = !out::shows_data();
+        for line in summary_lines(&seen.run, &watched.view, &next, Level::News, shows_result) {
+            people.line(&line);
+        }
     }
     out::data(&format!(
         "{}\n",

@@ -2,9 +2,9 @@
 
 use std::{path::Path, process::ExitCode};
 
-use raymond_engine::{EngineError, Loaded, load};
+use raymond_engine::{Loaded, load};
 use raymond_flow::{
-    diagram::{Diagram, Trace},
+    diagram::Diagram,
     id::RunId,
     lint::{self, Known},
     source::{Platform, Severity},
@@ -27,15 +27,8 @@ pub(in crate::cli) fn diagram(arguments: &authoring::DiagramArgs) -> Result<Exit
     let of_run = loaded.as_ref().map(|loaded| Path::new(&loaded.run.scope_dir));
     let workflow = arguments.workflow.as_deref().or(of_run).unwrap_or(Path::new("."));
     let opened = open(workflow, Platform::HERE)?;
-    let trace = match &loaded {
-        Some(Loaded { run, entries }) => {
-            let records = entries.iter().flat_map(|entry| &entry.records);
-            let id = run.id.clone();
-            Some(Trace::of(records).map_err(|source| EngineError::Replay { id, source })?)
-        }
-        None => None,
-    };
-    let picture = Diagram::of(&title(workflow, loaded.as_ref()), &opened.graph, trace.as_ref());
+    let trace = loaded.as_ref().map(|loaded| &loaded.view.trace);
+    let picture = Diagram::of(&title(workflow, loaded.as_ref()), &opened.graph, trace);
     let text = match (arguments.html, arguments.format) {
         (true, _) => picture.html(),
         (false, Format::Mermaid) => picture.mermaid(),

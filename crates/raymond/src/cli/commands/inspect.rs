@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, process::ExitCode};
 
 use raymond_engine::{
     agent::Activity,
-    load,
     observe::{
         follower::{Follower, INTERVAL},
+        overview::Overview,
         views::of_seen,
         watch::Watch,
     },
@@ -21,6 +21,7 @@ use raymond_engine::{
 use raymond_flow::{
     id::{AgentId, RunId, StepId},
     machine::{Action, Record, Run, Started, Summary, Turn},
+    view::running,
 };
 use serde_json::{Value, json};
 
@@ -46,7 +47,7 @@ struct Listed {
 
 /// What the list shows of a run.
 struct Known {
-    started: Box<Started>,
+    started: Started,
     now: Summary,
     status: String,
 }
@@ -55,9 +56,8 @@ struct Known {
 fn known(state_dir: &StateDir, id: &RunId) -> Result<Known, String> {
     let ends = Journal::ends(&state_dir.run(id).journal).map_err(|error| error.to_string())?;
     let JournalEnds { first, now } = ends.ok_or("its journal is empty")?;
-    let Some(Record::Started(started)) = first.records.into_iter().next() else {
-        return Err("its journal does not begin with its start".to_owned());
-    };
+    let started = first.records.first().and_then(Record::started);
+    let started = started.ok_or("its journal does not begin with its start")?.clone();
     let status = status_word(state_dir, id, now.status);
     Ok(Known { started, now, status })
 }
@@ -138,19 +138,15 @@ pub(in crate::cli) fn status(
 ) -> Result<ExitCode, Failure> {
     let state_dir = state_dir(place)?;
     let id = runs::find(&state_dir, run, place)?;
-    let loaded = load(&state_dir, &id)?;
-    let (status, files) = (status_word(&state_dir, &id, loaded.run.status), state_dir.run(&id));
+    let files = state_dir.run(&id);
+    let overview = Overview::load(id.clone(), files.clone())?;
+    let run = overview.known()?;
+    let status = status_word(&state_dir, &id, run.status);
     let is_live = status == "running";
-    let activities = if is_live { latest(place, &files, &loaded.run) } else { BTreeMap::new() };
+    let activities = if is_live { latest(place, &files, run) } else { BTreeMap::new() };
     let (next, now_ms) = (runs::next(&id, place), clock::now_ms());
-    let standing = StatusReport {
-        loaded: &loaded,
-        status: &status,
-        files: &files,
-        activities,
-        now_ms,
-        next: &next,
-    };
+    let standing =
+        StatusReport { run, overview: &overview, status: &status, activities, now_ms, next: &next };
     if is_json {
         out::data(&format!("{}\n", out::escaped(&format!("{:#}", standing.json()))))?;
     } else {
@@ -174,16 +170,11 @@ fn latest(place: &Place, files: &RunFiles, run: &Run) -> BTreeMap<AgentId, Activ
 
 /// The running turns.
 pub(super) fn turns(run: &Run) -> Vec<(StepId, &Turn)> {
-    let steps =
-        run.agents.values().filter_map(|agent| agent.phase.step().map(|step| (agent, step)));
-    steps
-        .filter_map(|(agent, step)| match &step.action {
-            Action::Turn(turn) => {
-                Some((StepId { agent: agent.id.clone(), number: step.number }, turn))
-            }
-            Action::Script { .. } => None,
-        })
-        .collect()
+    let turns = running(run).filter_map(|(id, step)| match &step.action {
+        Action::Turn(turn) => Some((id, turn)),
+        Action::Script { .. } => None,
+    });
+    turns.collect()
 }
 
 /// `raymond log [ID]`
@@ -206,9 +197,9 @@ pub(in crate::cli) fn log(arguments: &Log) -> Result<ExitCode, Failure> {
                 let whole = results.restored(seen);
                 let event = of_seen(whole.as_ref().unwrap_or(seen));
                 events.extend([&out::escaped(&event.to_string()), "\n"]);
-            } else if let Event::Recorded { record, before, .. } = &seen.event {
+            } else if let Event::Recorded { record, before, running, .. } = &seen.event {
                 let at = Line::new().dim(format!("{} ", time::stamp(seen.at_ms)));
-                let told = narrator.tell(record, before.as_deref());
+                let told = narrator.tell(record, before.as_deref(), *running);
                 lines.extend(told.into_iter().map(|line| at.clone().then(line)));
             }
         })?;

@@ -35,7 +35,7 @@ use crate::{
     },
     failure::Failure,
     out, quote,
-    report::{Next, Summary, warning, words::Level},
+    report::{Next, summary_lines, warning, words::Level},
 };
 
 /// The largest input of a workflow: as much as one state can pass to another.
@@ -299,9 +299,8 @@ fn finish(
 
 /// Prints the summary of a run.
 pub(super) fn tell_end(loaded: &Loaded, next: &Next, level: Level, shows_result: bool) {
-    let summary = Summary::of(&loaded.entries);
     let mut people = out::people();
-    for line in summary.lines(&loaded.run, next, level, shows_result) {
+    for line in summary_lines(&loaded.run, &loaded.view, next, level, shows_result) {
         people.line(&line);
     }
 }

@@ -6,10 +6,7 @@ use raymond_engine::{
     load,
     store::{journal::Journal, layout::StateDir, lock::RunLock, user::UserDir},
 };
-use raymond_flow::{
-    id::RunId,
-    machine::{Record, Run, Status},
-};
+use raymond_flow::{id::RunId, machine::Status};
 use serde_json::json;
 
 use super::place::typed;
@@ -89,11 +86,8 @@ pub(super) fn ids(state_dir: &StateDir) -> Result<Vec<RunId>, Failure> {
 fn latest(state_dir: &StateDir) -> Result<Option<RunId>, Failure> {
     let started = ids(state_dir)?.into_iter().map(|id| {
         let entry = Journal::first(&state_dir.run(&id).journal).ok().flatten();
-        let started = entry.as_ref().and_then(|entry| match entry.records.first() {
-            Some(Record::Started(started)) => Some(started.started_at_ms),
-            _ => None,
-        });
-        (started, id)
+        let started = entry.as_ref().and_then(|entry| entry.records.first()?.started());
+        (started.map(|started| started.started_at_ms), id)
     });
     Ok(started.max().map(|(_, id)| id))
 }
@@ -104,17 +98,12 @@ pub(super) fn status_word(state_dir: &StateDir, id: &RunId, status: Status) -> S
     if status == Status::Running && is_dead() { "died".to_owned() } else { status.to_string() }
 }
 
-/// How many steps of a run are in flight.
-pub(super) fn running_steps(run: &Run) -> usize {
-    run.agents.values().filter(|agent| agent.phase.step().is_some()).count()
-}
-
 /// The end of a command that has changed a run. For programs it prints what the run is now.
 pub(super) fn changed(state_dir: &StateDir, id: &RunId, json: bool) -> Result<ExitCode, Failure> {
     if json {
         let run = load(state_dir, id)?.run;
         let status = status_word(state_dir, id, run.status);
-        out::event(&json!({ "run": id, "status": status, "running_steps": running_steps(&run) }));
+        out::event(&json!({ "run": id, "status": status, "running_steps": run.running_steps() }));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -16,7 +16,7 @@ use raymond_engine::{
 };
 use raymond_flow::{
     id::{AgentId, StepId},
-    machine::{Action, Record, Run, Spent, Step},
+    machine::{Action, Run, Spent, Step},
 };
 use serde_json::json;
 
@@ -178,23 +178,20 @@ impl ShowView<'_> {
         self.position = end;
         for entry in entries {
             for record in entry.records {
-                match record {
-                    Record::Intended { agent, step } => self.begin(agent, *step, entry.at_ms),
-                    Record::Ended { agent, number, spent } => {
-                        let is_it = |s: &&mut Shown| s.id.agent == agent && s.id.number == number;
-                        if let Some(shown) = self.steps.values_mut().find(is_it) {
-                            shown.spent = Some(spent);
-                        }
-                    }
-                    _ => {}
+                if let Some((agent, step)) = record.intent() {
+                    self.begin(agent, step, entry.at_ms);
+                } else if let Some((id, spent)) = record.ended()
+                    && let Some(shown) = self.steps.values_mut().find(|shown| shown.id == id)
+                {
+                    shown.spent = Some(spent.clone());
                 }
             }
         }
         Ok(())
     }
 
-    fn begin(&mut self, agent: AgentId, step: Step, at_ms: u64) {
-        let id = StepId { agent, number: step.number };
+    fn begin(&mut self, agent: &AgentId, step: &Step, at_ms: u64) {
+        let id = StepId { agent: agent.clone(), number: step.number };
         if !self.is_meant(&id) {
             return;
         }
@@ -202,8 +199,9 @@ impl ShowView<'_> {
         if matches!(step.action, Action::Script { .. }) {
             self.script.get_or_insert_with(|| id.clone());
         }
-        let transcript = Transcript::new(&self.files, &id, &step);
-        let shown = Shown { id, step, at_ms, spent: None, transcript, is_done: false };
+        let transcript = Transcript::new(&self.files, &id, step);
+        let shown =
+            Shown { id, step: step.clone(), at_ms, spent: None, transcript, is_done: false };
         self.steps.insert(self.count, shown);
     }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use raymond_engine::{load, store::lock::RunLock};
 use raymond_flow::{
     id::{AgentId, RunId},
-    machine::{Agent, Message, Phase, Record, Run},
+    machine::{Agent, Message, Phase, Run},
 };
 
 use super::{
@@ -43,10 +43,7 @@ pub(in crate::cli) fn tell(arguments: &Tell) -> Result<ExitCode, Failure> {
     let mut observer = Lines::new(out::people(), Level::Trouble, None);
     project(place)?.engine(None)?.tell(&id, &agent, &message, &mut observer)?;
     let after = load(&state_dir, &id)?;
-    let mut records = after.entries.iter().flat_map(|entry| &entry.records);
-    let is_kept =
-        |it: &Record| matches!(it, Record::Told { message: kept, .. } if kept.id == message.id);
-    if !records.any(is_kept) {
+    if !after.view.told.contains(&message.id) {
         return Err(ended(&id, &agent, &next));
     }
     let is_alive = RunLock::holder(&state_dir.run(&id).lock).is_some();

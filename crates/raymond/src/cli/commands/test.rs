@@ -9,10 +9,13 @@ use std::{
 };
 
 use raymond_engine::{
-    load,
+    EngineError, load,
     observe::answers,
     run::interrupts::Interrupts,
-    store::scope::{ScopeError, extract_with_tests, is_packed, subworkflows},
+    store::{
+        journal::Journal,
+        scope::{ScopeError, extract_with_tests, is_packed, subworkflows},
+    },
     trust::{regular, seal},
 };
 use raymond_flow::{id::RunId, machine::Status};
@@ -254,7 +257,8 @@ fn record(id: &str, arguments: &Test) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(format!("run `{id}` has not ended yet")));
     }
     let files = project.state_dir.run(&id);
-    let text = recorded(&loaded, |step, turn| {
+    let entries = Journal::read(&files.journal).map_err(EngineError::from)?;
+    let text = recorded(&loaded, &entries, |step, turn| {
         answers::outcome(&files, step, turn, &project.agents).ok().flatten()
     });
     let folder = folder_of(&arguments.workflow).join(FOLDER);

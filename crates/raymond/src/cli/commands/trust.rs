@@ -97,7 +97,7 @@ fn settings(config: &Config) -> Vec<String> {
 /// A run that came with the project: how it stands, its workflow, and where it would go on.
 fn shown(state_dir: &StateDir, id: &RunId) -> String {
     let records = Journal::read_foreign(&state_dir.run(id).journal).unwrap_or_default();
-    let Some(Record::Started(started)) = records.first() else {
+    let Some(started) = records.first().and_then(Record::started) else {
         return format!("run      {id}\n");
     };
     let [scope, cwd] = [&started.scope_dir, &started.cwd].map(|path| out::one_line(path));

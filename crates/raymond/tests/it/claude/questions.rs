@@ -57,7 +57,7 @@ fn question_of_claudes_tool_is_answered_by_a_person_in_the_same_session() {
     let run = desk.spawn_start(&[]);
     let question = asked(&desk);
     assert_eq!(question["text"], "Which?\n- red: so red\n- blue: so blue");
-    assert_eq!(question["choices"][1], json!({ "label": "blue", "state": "START.md" }));
+    assert_eq!(question["choices"][1], json!({ "label": "blue", "to": "START.md" }));
     answer(&desk, &["blue", "--text", "but dark"]);
     finish(run).completed("done");
     let last = desk.api.requests().pop().unwrap();
@@ -146,7 +146,7 @@ fn tool_that_needs_a_permission_is_asked_for_and_used_when_a_person_allows_it() 
     let question = asked(&desk);
     let text = question["text"].as_str().unwrap();
     assert!(text.starts_with("May the coding agent use `Bash`?\n\necho 'by Claude' > "), "{text}");
-    assert_eq!(question["choices"][0], json!({ "label": "allow", "state": "START.md" }));
+    assert_eq!(question["choices"][0], json!({ "label": "allow", "to": "START.md" }));
     assert!(!path.exists());
     answer(&desk, &["allow"]);
     let ran = finish(run).completed("done");

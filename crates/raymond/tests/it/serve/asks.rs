@@ -38,7 +38,7 @@ fn question_is_shown_with_its_attachment_and_answered_once_with_a_file() {
         assert_eq!(named, [&json!(server.project()), &json!("a"), &json!("main.1")]);
     }
     let ask = list()[0].clone();
-    assert_eq!(ask["choices"][1], json!({ "label": "hold", "leads_to": "LAST.sh" }));
+    assert_eq!(ask["choices"][1], json!({ "label": "hold", "to": "LAST.sh" }));
     assert_eq!(ask["markdown"][0]["children"][1]["tag"], "strong");
     let path = format!("/api/asks/{}/a/main.1", server.project());
     assert_eq!(server.get(&path).ok()["answer"], json!(null));
@@ -68,7 +68,7 @@ fn question_is_shown_with_its_attachment_and_answered_once_with_a_file() {
     }
     let body = json!({ "label": "ship", "text": "after lunch", "files": [id] });
     let answer = server.post(&format!("{path}/answer"), &body).ok();
-    assert_eq!(answer["leads_to"], "LAST.sh");
+    assert_eq!(answer["to"], "LAST.sh");
     let again = server.post(&format!("{path}/answer"), &json!({ "label": "hold" }));
     assert_eq!(again.status, 409, "{again:?}");
     assert!(again.body.contains("was already answered by"), "{again:?}");
@@ -136,7 +136,7 @@ fn answer_that_comes_before_the_files_of_its_question_waits_for_them() {
         fs::rename(&aside, &folder).unwrap();
         answer.join().unwrap()
     });
-    assert_eq!(answer.ok()["leads_to"], "LAST.sh");
+    assert_eq!(answer.ok()["to"], "LAST.sh");
     wait_until("it ends", PATIENCE, || server.get(&server.run("a")).ok()["status"] == "completed");
 }
 

@@ -180,7 +180,7 @@ fn open_questions_are_listed_the_oldest_first_and_short() {
     assert!(first["question"].as_str().unwrap().chars().count() < 400);
     assert_eq!((&first["asked_at"], &first["deadline"]), (&json!(3000), &json!(99)));
     assert_eq!((&first["state"], &first["default"]), (&json!("WORK.sh"), &json!("no")));
-    assert_eq!(first["choices"][1], json!({ "label": "no", "leads_to": "STOP.sh" }));
+    assert_eq!(first["choices"][1], json!({ "label": "no", "to": "STOP.sh" }));
 }
 
 #[test]

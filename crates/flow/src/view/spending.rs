@@ -17,11 +17,11 @@ use std::collections::BTreeMap;
 
 use crate::{
     id::{AgentId, SessionId, StateName},
+    machine::{SessionPlan, Spent, Tokens},
     money::Usd,
-    policy::Transition,
 };
 
-use super::{Account, Action, Record, Run, SessionPlan, Spent, Step, Tokens};
+use super::Account;
 
 /// What tokens of each kind cost, in units of one that is read without the cache.
 const WRITTEN: f64 = 5.0;
@@ -59,8 +59,8 @@ pub struct Carried {
     pub saves_usd: Usd,
 }
 
-/// Where the tokens went. Made from the records of a run, in order.
-#[derive(Debug, Default)]
+/// Where the tokens went.
+#[derive(Clone, Debug, Default)]
 pub struct Spendings {
     /// All turns.
     pub total: Spending,
@@ -70,7 +70,6 @@ pub struct Spendings {
     pub by_frame: BTreeMap<(AgentId, Vec<StateName>), Spending>,
     carried: BTreeMap<Way, Carried>,
     sessions: BTreeMap<SessionId, Context>,
-    agents: BTreeMap<AgentId, Walker>,
 }
 
 /// What a session contains.
@@ -81,30 +80,7 @@ struct Context {
     marks: BTreeMap<Way, u64>,
 }
 
-/// An agent on its way.
-#[derive(Debug, Default)]
-struct Walker {
-    state: Option<StateName>,
-    calls: Vec<StateName>,
-    step: Option<Box<Step>>,
-}
-
 impl Spendings {
-    /// Adds the next record; `run` is the run with it.
-    pub fn add(&mut self, run: &Run, record: &Record) {
-        if let Record::Intended { agent, step } = record {
-            self.agents.entry(agent.clone()).or_default().step = Some(step.clone());
-        } else if let Record::Ended { agent, spent, .. } = record {
-            self.ended(agent, spent);
-        } else if let Record::Followed { agent, transition, .. } = record {
-            self.followed(run, agent, transition);
-        }
-        if let Some(agent) = record.agent().and_then(|agent| run.agents.get(agent)) {
-            let walker = self.agents.entry(agent.id.clone()).or_default();
-            walker.state = Some(agent.current_state.clone());
-        }
-    }
-
     /// What each `goto` carries, the dearest first. Only those outside of calls and functions: a `reset` inside would
     /// discard the return.
     pub fn carried(&self) -> Vec<(&Way, &Carried)> {
@@ -113,24 +89,28 @@ impl Spendings {
         carried
     }
 
-    fn ended(&mut self, agent: &AgentId, spent: &Spent) {
-        let walker = self.agents.entry(agent.clone()).or_default();
-        let Some(step) = walker.step.take() else { return };
-        let Action::Turn(turn) = &step.action else { return };
-        let mut context = match &turn.session {
+    /// Adds a turn of an agent in a state, within these calls and functions, that has ended.
+    pub(super) fn add(
+        &mut self,
+        (agent, calls): (&AgentId, &[StateName]),
+        state: &StateName,
+        plan: &SessionPlan,
+        spent: &Spent,
+    ) {
+        let mut context = match plan {
             SessionPlan::Fresh { .. } => Context::default(),
             SessionPlan::Resume { id } | SessionPlan::Branch { from: id, .. } => {
                 self.sessions.get(id).cloned().unwrap_or_default()
             }
         };
         let Tokens { input, cache_write, .. } = spent.tokens;
-        let is_fresh = matches!(turn.session, SessionPlan::Fresh { .. });
+        let is_fresh = matches!(plan, SessionPlan::Fresh { .. });
         context.tokens = context.tokens.saturating_add(input).saturating_add(cache_write);
         let read_usd = read_again(spent);
-        let frame = (agent.clone(), walker.calls.clone());
+        let frame = (agent.clone(), calls.to_vec());
         let (by_state, by_frame) = (&mut self.by_state, &mut self.by_frame);
         let places =
-            [by_state.entry(step.state.clone()).or_default(), by_frame.entry(frame).or_default()];
+            [by_state.entry(state.clone()).or_default(), by_frame.entry(frame).or_default()];
         for spending in places.into_iter().chain([&mut self.total]) {
             spending.account.add(spent);
             spending.continued += u64::from(!is_fresh);
@@ -140,36 +120,18 @@ impl Spendings {
             let saves = Usd::from_dollars(read_usd * ratio(*mark, context.tokens));
             self.carried.entry(way.clone()).or_default().saves_usd += saves.unwrap_or_default();
         }
-        let session = spent.session.as_ref().unwrap_or_else(|| turn.session.id());
+        let session = spent.session.as_ref().unwrap_or_else(|| plan.id());
         self.sessions.insert(session.clone(), context);
     }
 
-    fn followed(&mut self, run: &Run, agent: &AgentId, transition: &Transition) {
-        let Some(now) = run.agents.get(agent) else { return };
-        let walker = self.agents.entry(agent.clone()).or_default();
-        match transition {
-            Transition::Call { target, .. } | Transition::Function { target, .. } => {
-                walker.calls.push(target.clone());
-            }
-            Transition::Result { .. } => drop(walker.calls.pop()),
-            Transition::Reset { .. } => walker.calls.clear(),
-            Transition::Goto { target, .. } if walker.calls.is_empty() => {
-                let (super::Session::Open(session), Some(from)) = (&now.session, &walker.state)
-                else {
-                    return;
-                };
-                let Some(context) = self.sessions.get_mut(session) else { return };
-                let way = Way { from: from.clone(), to: target.clone() };
-                let carried = self.carried.entry(way.clone()).or_default();
-                carried.times += 1;
-                carried.tokens = carried.tokens.max(context.tokens);
-                context.marks.insert(way, context.tokens);
-            }
-            Transition::Goto { .. }
-            | Transition::Fork { .. }
-            | Transition::Join(_)
-            | Transition::Ask(_) => {}
-        }
+    /// A `goto` outside of calls and functions was followed, in this session.
+    pub(super) fn carry(&mut self, session: &SessionId, from: &StateName, to: &StateName) {
+        let Some(context) = self.sessions.get_mut(session) else { return };
+        let way = Way { from: from.clone(), to: to.clone() };
+        let carried = self.carried.entry(way.clone()).or_default();
+        carried.times += 1;
+        carried.tokens = carried.tokens.max(context.tokens);
+        context.marks.insert(way, context.tokens);
     }
 }
 
