@@ -97,15 +97,15 @@ impl Journal {
     /// user. The journal is replaced when that is done. Nothing happens if a line is damaged.
     pub fn take_over(path: &Path) -> io::Result<()> {
         let bytes = regular::read(path, LINE_BYTES_MAX)?;
-        let (mut sealed, mut previous) = (Vec::with_capacity(bytes.len()), 0);
+        let (mut sealed, mut previous) = (Vec::with_capacity(bytes.len()), line::NO_SEAL);
         let mut now = Summary::BEGUN;
         for whole in bytes.split_inclusive(|byte| *byte == b'\n') {
             let line = whole.strip_suffix(b"\n").unwrap_or(whole);
-            let Some((line, checksum)) = line::resealed(line, previous, &mut now) else {
+            let Some((line, seal)) = line::resealed(line, previous, &mut now) else {
                 return Err(io::Error::other("a line of it is damaged"));
             };
             sealed.extend(line);
-            previous = checksum;
+            previous = seal;
         }
         crate::store::user::replace(path, &sealed)
     }
@@ -179,7 +179,7 @@ impl Journal {
     /// The same for a decision that was made at this time, in milliseconds since 1970.
     pub(crate) fn append_at(&mut self, at_ms: u64, records: &[Record]) -> io::Result<()> {
         let now = self.end.now.after(records);
-        let (line, checksum) = line::encode(at_ms, self.end.checksum, records, now)?;
+        let (line, seal) = line::encode(at_ms, self.end.seal, records, now)?;
         if line.len() as u64 >= LINE_BYTES_MAX {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
@@ -190,7 +190,7 @@ impl Journal {
             return Err(taken_back.err().map_or(error, io::Error::other));
         }
         let offset = self.end.offset + line.len() as u64;
-        self.end = JournalPosition { offset, checksum, is_chained: true, now };
+        self.end = JournalPosition { offset, seal, now };
         self.is_durable = false;
         Ok(())
     }

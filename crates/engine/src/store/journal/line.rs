@@ -1,16 +1,15 @@
 //! One line of the journal.
 //!
 //! ```text
-//! {"v":1,"at":1700000000000,"prev":"d9af6d2a","records":[…],"now":{…},"seal":"5f…","crc":"0a1b2c3d"}
+//! {"v":1,"at":1700000000000,"prev":"d9…","records":[…],"now":{…},"seal":"5f…","crc":"0a1b2c3d"}
 //! ```
 //!
 //! The seal covers every byte before it, with the user's key: a line that this user's Raymond did not write is foreign, whatever
-//! is in it. The line before is part of it through `prev`, so sealed lines cannot be put together anew.
+//! is in it. `prev` is the seal of the previous line (zeros in the first line), so a line that was dropped, duplicated or moved
+//! is detected, and sealed lines cannot be put together anew.
 //!
 //! The checksum covers every byte before `,"crc"`, so that a line is valid JSON for other tools and
-//! damage is still detected. `prev` is the checksum of the previous line (zeros in the first line), so
-//! that a dropped, duplicated or moved line is detected, too. Lines written by the first version of
-//! Raymond have no `prev`.
+//! damage is told from what another program has written.
 
 use raymond_flow::{
     history::{self, Records},
@@ -29,13 +28,18 @@ pub struct JournalEntry {
     pub records: Vec<Record>,
 }
 
-/// A decoded line: its entry, and the checksums that link it to its neighbours.
+/// The seal of a line as its text: what links it to the line after it.
+pub(super) type LineSeal = [u8; SEAL_CHARS];
+/// What the first line names as the seal of the line before it.
+pub(super) const NO_SEAL: LineSeal = [b'0'; SEAL_CHARS];
+
+/// A decoded line: its entry, and the seals that link it to its neighbours.
 #[derive(Debug)]
 pub(super) struct DecodedLine {
     pub(super) entry: JournalEntry,
-    /// The checksum of the previous line; `None` in lines written by the first version.
-    pub(super) previous: Option<u32>,
-    pub(super) checksum: u32,
+    /// The seal of the previous line.
+    pub(super) previous: LineSeal,
+    pub(super) seal: LineSeal,
     /// How the run stands after it.
     pub(super) now: Summary,
 }
@@ -65,8 +69,8 @@ struct WrittenLine {
 #[derive(Deserialize)]
 struct ReadLine<'a> {
     at: u64,
-    #[serde(default, borrow)]
-    prev: Option<&'a str>,
+    #[serde(borrow)]
+    prev: &'a str,
     records: Records,
     now: Summary,
 }
@@ -85,18 +89,21 @@ const SEAL: &str = ",\"seal\":\"";
 /// The length of `,"crc":"0a1b2c3d"}`, which replaces the object's closing brace.
 const CHECKSUM_BYTES: usize = 18;
 
-/// The same with the newline: the bytes that precede every line but the first.
-pub(super) const LINE_END_BYTES: usize = CHECKSUM_BYTES + 1;
+/// The length of `,"seal":"…"`, which comes before it.
+const SEAL_BYTES: usize = SEAL.len() + SEAL_CHARS + 1;
 
-/// Encodes `records` as a line with its newline, to follow a line with the checksum `previous`. `now` is how the run
-/// stands after them. Also returns the new line's checksum.
+/// Both with the newline: the bytes that precede every line but the first.
+pub(super) const LINE_END_BYTES: usize = SEAL_BYTES + CHECKSUM_BYTES + 1;
+
+/// Encodes `records` as a line with its newline, to follow a line with the seal `previous`. `now` is how the run
+/// stands after them. Also returns the new line's seal.
 pub(super) fn encode(
     at: u64,
-    previous: u32,
+    previous: LineSeal,
     records: &[Record],
     now: Summary,
-) -> serde_json::Result<(Vec<u8>, u32)> {
-    let prev = format!("{previous:08x}");
+) -> serde_json::Result<(Vec<u8>, LineSeal)> {
+    let prev = String::from_utf8_lossy(&previous).into_owned();
     let mut line = serde_json::to_vec(&WrittenLine {
         v: history::VERSION,
         at,
@@ -109,7 +116,8 @@ pub(super) fn encode(
     line.extend_from_slice(format!("{SEAL}{seal}\"").as_bytes());
     let checksum = crc32fast::hash(&line);
     line.extend_from_slice(format!(",\"crc\":\"{checksum:08x}\"}}\n").as_bytes());
-    Ok((line, checksum))
+    // Without a key there is none, and the line is foreign to every reader.
+    Ok((line, seal.as_bytes().try_into().unwrap_or(NO_SEAL)))
 }
 
 /// Decodes a line, given without its newline.
@@ -120,39 +128,38 @@ pub(super) fn decode(line: &[u8]) -> Result<DecodedLine, LineError> {
     if rest != format!(",\"crc\":\"{checksum:08x}\"}}").as_bytes() {
         return Err(LineError::Damaged);
     }
-    if !is_sealed(covered) {
-        return Err(LineError::Foreign);
-    }
+    let seal = sealed(covered).ok_or(LineError::Foreign)?;
     let LineVersion { v } = serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
     if v > u64::from(history::VERSION) {
         return Err(LineError::Newer { version: u32::try_from(v).unwrap_or(u32::MAX) });
     }
     let ReadLine { at, prev, records, now } =
         serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
-    let previous = prev.map(|prev| u32::from_str_radix(prev, 16)).transpose();
-    let previous = previous.map_err(|_| LineError::Unreadable)?;
-    Ok(DecodedLine {
-        entry: JournalEntry { at_ms: at, records: records.into() },
-        previous,
-        checksum,
-        now,
-    })
+    let previous = prev.as_bytes().try_into().map_err(|_| LineError::Unreadable)?;
+    let entry = JournalEntry { at_ms: at, records: records.into() };
+    Ok(DecodedLine { entry, previous, seal, now })
 }
 
-/// Whether a line, without its checksum, ends with a seal of this user.
-fn is_sealed(line: &[u8]) -> bool {
-    let end = SEAL.len() + SEAL_CHARS + 1;
-    let Some((covered, end)) = line.len().checked_sub(end).map(|at| line.split_at(at)) else {
-        return false;
-    };
-    let seal = end.strip_prefix(SEAL.as_bytes()).and_then(|end| end.strip_suffix(b"\""));
-    let seal = seal.and_then(|seal| std::str::from_utf8(seal).ok()).unwrap_or_default();
-    seal::is_sealed(PURPOSE, &[covered], seal)
+/// The seal with which a line, without its checksum, ends, if it is one of this user.
+fn sealed(line: &[u8]) -> Option<LineSeal> {
+    let (covered, end) = line.split_at(line.len().checked_sub(SEAL_BYTES)?);
+    let seal = seal_in(end)?;
+    let text = std::str::from_utf8(&seal).ok()?;
+    seal::is_sealed(PURPOSE, &[covered], text).then_some(seal)
+}
+
+/// The seal in `,"seal":"…"`.
+fn seal_in(end: &[u8]) -> Option<LineSeal> {
+    end.strip_prefix(SEAL.as_bytes())?.strip_suffix(b"\"")?.try_into().ok()
 }
 
 /// A line of another user or machine, or one without a seal, with the seal of this user; `None` if it is none at all. The line
-/// before has the checksum `previous`, and after it the run stood as `now` says. Also returns its checksum.
-pub(super) fn resealed(line: &[u8], previous: u32, now: &mut Summary) -> Option<(Vec<u8>, u32)> {
+/// before has the seal `previous`, and before it the run stood as `now` says. Also returns its seal.
+pub(super) fn resealed(
+    line: &[u8],
+    previous: LineSeal,
+    now: &mut Summary,
+) -> Option<(Vec<u8>, LineSeal)> {
     let JournalEntry { at_ms, records } = unsealed(line)?;
     *now = now.after(&records);
     encode(at_ms, previous, &records, *now).ok()
@@ -167,8 +174,9 @@ pub(super) fn unsealed(line: &[u8]) -> Option<JournalEntry> {
     is_intact.then(|| JournalEntry { at_ms: at, records: records.into() })
 }
 
-/// Extracts the checksum from the last bytes of a line.
-pub(super) fn checksum_in(end: &[u8; LINE_END_BYTES]) -> Option<u32> {
-    let digits = end.strip_prefix(b",\"crc\":\"")?.strip_suffix(b"\"}\n")?;
-    u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+/// Extracts the seal from the last bytes of a line.
+pub(super) fn seal_at_end(end: &[u8; LINE_END_BYTES]) -> Option<LineSeal> {
+    let (seal, checksum) = end.split_at(SEAL_BYTES);
+    let is_end = checksum.starts_with(b",\"crc\":\"") && checksum.ends_with(b"\"}\n");
+    seal_in(seal).filter(|_| is_end)
 }

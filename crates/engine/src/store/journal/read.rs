@@ -11,7 +11,7 @@ use raymond_flow::machine::Summary;
 
 use super::{
     JournalEntry, JournalError,
-    line::{self, LINE_END_BYTES, LineError},
+    line::{self, LINE_END_BYTES, LineError, LineSeal, NO_SEAL},
 };
 
 /// The longest line that is written or read. Twice the largest answer of an agent, with every
@@ -23,10 +23,8 @@ pub(super) const LINE_BYTES_MAX: u64 = 1 << 30;
 pub struct JournalPosition {
     /// The number of bytes before the position.
     pub(super) offset: u64,
-    /// The checksum of the line before the position.
-    pub(super) checksum: u32,
-    /// Whether that line has a `prev` field. If it has, all later lines must have one, too.
-    pub(super) is_chained: bool,
+    /// The seal of the line before the position.
+    pub(super) seal: LineSeal,
     /// How the run stands there, if that line was read.
     pub(super) now: Summary,
 }
@@ -38,10 +36,9 @@ impl JournalPosition {
     }
 
     /// Before the first line.
-    pub const START: Self = Self { offset: 0, checksum: 0, is_chained: false, now: Summary::BEGUN };
+    pub const START: Self = Self { offset: 0, seal: NO_SEAL, now: Summary::BEGUN };
 
-    /// The position at byte `offset` of `file`; `None` if no line starts there. Only journals to which
-    /// a version with `prev` has appended are ever opened in the middle.
+    /// The position at byte `offset` of `file`; `None` if no line starts there.
     pub(super) fn at(mut file: &File, offset: u64) -> io::Result<Option<Self>> {
         if offset == 0 {
             return Ok(Some(Self::START));
@@ -53,13 +50,8 @@ impl JournalPosition {
         let mut end = [0; LINE_END_BYTES];
         file.seek(SeekFrom::Start(before))?;
         file.read_exact(&mut end)?;
-        let checksum = line::checksum_in(&end);
-        Ok(checksum.map(|checksum| Self {
-            offset,
-            checksum,
-            is_chained: true,
-            now: Summary::BEGUN,
-        }))
+        let seal = line::seal_at_end(&end);
+        Ok(seal.map(|seal| Self { offset, seal, now: Summary::BEGUN }))
     }
 }
 
@@ -175,18 +167,13 @@ impl LineReader<'_> {
             // A valid line after an invalid one: the invalid one is damage, not an unfinished tail.
             Ok(_) if self.at > self.end.offset => Err(self.damaged(self.end.offset)),
             Ok(decoded) => {
-                let follows = match decoded.previous {
-                    Some(checksum) => checksum == self.end.checksum,
-                    None => !self.end.is_chained,
-                };
-                if !follows {
+                if decoded.previous != self.end.seal {
                     let path = self.path.to_owned();
                     return Err(JournalError::OutOfOrder { path, offset: self.at });
                 }
                 self.end = JournalPosition {
                     offset: self.at + line.len() as u64,
-                    checksum: decoded.checksum,
-                    is_chained: decoded.previous.is_some(),
+                    seal: decoded.seal,
                     now: decoded.now,
                 };
                 Ok(Some(decoded.entry))

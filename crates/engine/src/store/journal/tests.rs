@@ -110,6 +110,17 @@ fn line(open_object: &str) -> Vec<u8> {
     unsealed(&format!("{open_object},\"seal\":\"{seal}\""))
 }
 
+/// A first line without its last brace.
+fn first(records: &str) -> String {
+    let (prev, now) = ("0".repeat(32), "{\"status\":\"running\",\"cost_usd\":0.0}");
+    format!("{{\"v\":1,\"at\":1,\"prev\":\"{prev}\",\"records\":{records},\"now\":{now}")
+}
+
+/// The seal with which the last line ends.
+fn last_seal(bytes: &[u8]) -> String {
+    String::from_utf8(bytes[bytes.len() - 52..bytes.len() - 20].to_vec()).unwrap()
+}
+
 /// A line with a right checksum.
 fn unsealed(open_object: &str) -> Vec<u8> {
     let checksum = crc32fast::hash(open_object.as_bytes());
@@ -197,14 +208,14 @@ fn every_line_is_json_of_its_own_with_version_and_two_checksums() {
     let place = Place::with(&decisions());
     let text = String::from_utf8(place.bytes()).unwrap();
     assert_eq!(text.lines().count(), 6);
-    let mut previous = serde_json::Value::from("00000000");
+    let mut previous = serde_json::Value::from("0".repeat(32));
     for (line, records) in text.lines().zip(decisions()) {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();
         let (covered, _) = line.rsplit_once(",\"crc\"").unwrap();
         assert_eq!(value["v"], 1);
         assert_eq!(value["prev"], previous);
         assert_eq!(value["crc"], format!("{:08x}", crc32fast::hash(covered.as_bytes())));
-        previous = value["crc"].clone();
+        previous = value["seal"].clone();
         assert_eq!(
             Vec::from(serde_json::from_value::<Records>(value["records"].clone()).unwrap()),
             records
@@ -473,7 +484,7 @@ fn line_of_a_newer_version_is_reported_and_kept() {
             let mut bytes = place.bytes();
             bytes.extend(line(&format!("{{\"v\":{version},\"at\":1,\"records\":{records}")));
             if !is_last {
-                bytes.extend(line("{\"v\":1,\"at\":1,\"records\":[]"));
+                bytes.extend(line(&first("[]")));
             }
             place.write(&bytes);
             let errors =
@@ -495,13 +506,13 @@ fn line_of_a_newer_version_is_reported_and_kept() {
 fn complete_line_that_cannot_be_parsed_is_refused_and_never_cut_off() {
     let place = Place::with(&decisions());
     let bytes = place.bytes();
-    let nonsense = line("{\"v\":1,\"at\":1,\"records\":[{\"teleported\":{}}]");
+    let nonsense = line(&first("[{\"teleported\":{}}]"));
     let mut file = bytes.clone();
     file.extend(&nonsense);
     place.write(&file);
     expect_damaged(&place, bytes.len(), "nonsense at the end");
     assert_eq!(place.bytes(), file, "it is still there");
-    file.extend(line("{\"v\":1,\"at\":1,\"records\":[]"));
+    file.extend(line(&first("[]")));
     place.write(&file);
     expect_damaged(&place, bytes.len(), "nonsense before a good line");
 }
@@ -511,7 +522,7 @@ fn line_that_is_shorter_than_a_checksum_is_damage() {
     let place = Place::new();
     for text in ["\n", "{}\n"] {
         let mut bytes = text.as_bytes().to_vec();
-        bytes.extend(line("{\"v\":1,\"at\":1,\"records\":[]"));
+        bytes.extend(line(&first("[]")));
         place.write(&bytes);
         expect_damaged(&place, 0, text);
     }
@@ -542,7 +553,7 @@ fn reader_that_finds_a_partial_line_returns_the_complete_ones_and_changes_nothin
     let whole = place.read();
     let mut file = fs::OpenOptions::new().append(true).open(&place.path).unwrap();
     let bytes = place.bytes();
-    let previous = std::str::from_utf8(&bytes[bytes.len() - 11..bytes.len() - 3]).unwrap();
+    let previous = last_seal(&bytes);
     let next = format!(
         "{{\"v\":1,\"at\":9,\"prev\":\"{previous}\",\"records\":[\"usage_limit_lifted\"],\"now\":{{\"status\":\"running\",\"cost_usd\":0.0}}"
     );
@@ -687,7 +698,8 @@ fn ends_of_a_journal_say_how_the_run_stands_whatever_is_between_them() {
     let place = Place::with(&all);
     let (mut bytes, whole) = (place.bytes(), ends(&place).unwrap());
     let lines = split(&bytes);
-    let between = lines[0].len()..bytes.len() - lines[lines.len() - 1].len() - 20;
+    let between =
+        lines[0].len()..bytes.len() - lines[lines.len() - 1].len() - super::line::LINE_END_BYTES;
     bytes[between].fill(b'x');
     place.write(&bytes);
     assert_eq!(ends(&place).unwrap(), whole, "that is for others to find");
@@ -720,16 +732,15 @@ fn journal_that_another_program_wrote_is_foreign_until_it_is_taken_over() {
     let text = String::from_utf8(bytes.clone()).unwrap();
     // The same lines without the key: other seals, or none, with right checksums and a right chain.
     for seal in [Some("0".repeat(32)), Some(String::new()), None] {
-        let (mut forged, mut previous) = (Vec::new(), "00000000".to_owned());
+        let (mut forged, mut previous) = (Vec::new(), "0".repeat(32));
         for line in text.lines() {
             let (open, _) = line.rsplit_once(",\"seal\"").unwrap();
             let (front, rest) = open.split_once("\"prev\":\"").unwrap();
             let (_, rest) = rest.split_once('"').unwrap();
             let open = format!("{front}\"prev\":\"{previous}\"{rest}");
+            previous = seal.clone().unwrap_or_default();
             let seal = seal.as_ref().map(|it| format!(",\"seal\":\"{it}\"")).unwrap_or_default();
-            let line = unsealed(&format!("{open}{seal}"));
-            previous = String::from_utf8(line[line.len() - 11..line.len() - 3].to_vec()).unwrap();
-            forged.extend(line);
+            forged.extend(unsealed(&format!("{open}{seal}")));
         }
         place.write(&forged);
         let errors =
