@@ -326,7 +326,12 @@ impl CodingAgent for ProgramAgent {
             };
             let class = FailureClass::Other;
             let outcome = Outcome::Failed(TurnFailure { class, message });
-            let spent = Spent { session: early, ..Spent::default() };
+            // It says what the turn cost, in a number that is none: `NaN`, for example.
+            let says = |field| line.contains(field);
+            let has_cost =
+                output.exit_code.is_some() && (says("\"cost_usd\"") || says("_tokens\""));
+            let doubt = has_cost.then(|| "the program's last line cannot be read".to_owned());
+            let spent = Spent { session: early, doubt, ..Spent::default() };
             return Ok(TurnEnd { outcome, spent, total: None });
         };
         let tokens = Tokens {
@@ -341,11 +346,16 @@ impl CodingAgent for ProgramAgent {
         let own = line.cost_usd.and_then(Usd::from_dollars);
         let wrong = line.cost_usd.filter(|_| own.is_none());
         let is_missing = line.result.is_some() && own.max(since).or(priced).is_none();
+        let is_unpriced = line.result.is_some()
+            && own.max(since).is_none()
+            && priced.is_some()
+            && tokens == Tokens::default();
         let doubt = match wrong {
             Some(dollars) => Some(format!("the program reports a cost of {dollars} dollars")),
             None if is_missing && self.config.promises_cost => {
                 Some("the program reports no cost".to_owned())
             }
+            None if is_unpriced => Some("the program reports neither cost nor tokens".to_owned()),
             None => None,
         };
         let mut spent = Spent {

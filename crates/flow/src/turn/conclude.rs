@@ -119,8 +119,10 @@ fn believed(outcome: Outcome, spent: &mut Spent, turn: &Turn) -> Outcome {
         Outcome::Reply { .. } | Outcome::Asks { .. } => {
             Outcome::Failed(TurnFailure { class: FailureClass::Misconfigured, message })
         }
+        Outcome::Failed(TurnFailure { class, message: failure }) => {
+            Outcome::Failed(TurnFailure { class, message: format!("{failure}; {message}") })
+        }
         other @ (Outcome::Script { .. }
-        | Outcome::Failed(_)
         | Outcome::Lost
         | Outcome::NotStarted
         | Outcome::Interrupted

@@ -79,6 +79,14 @@ fn cost_that_cannot_be_true_fails_the_turn_and_counts_as_all_that_it_could_spend
         assert_eq!(sim.run.total_cost_usd, share);
         assert!(sim.error("main").contains("cannot be true: it reports"), "{}", sim.error("main"));
     }
+    // A turn that has failed anyway keeps its reason.
+    let mut sim = sim(budget(8.0));
+    let doubt = Some("it reports a cost of -3 dollars".to_owned());
+    let (class, message) = (FailureClass::Misconfigured, "boom".to_owned());
+    let failed = Outcome::Failed(TurnFailure { class, message });
+    sim.end_spending("main", failed, Spent { doubt, ..Spent::default() });
+    let said = sim.error("main");
+    assert!(said.contains("boom; what the turn cost cannot be true: it reports"), "{said}");
 }
 
 #[test]

@@ -80,7 +80,9 @@ impl Cost {
         let known = match self.opening {
             _ if self.by_process => Some(total),
             Opening::New => Some(total),
-            Opening::Branch if self.reports > 1 => Some((total - self.first).max(0.0)),
+            // One that is lower than the first has begun anew, or cannot be true.
+            Opening::Branch if self.reports > 1 && total < self.first => Some(total),
+            Opening::Branch if self.reports > 1 => Some(total - self.first),
             Opening::Branch | Opening::Resume => self.own,
         };
         if let Some(cost) = known {
@@ -137,6 +139,8 @@ mod tests {
         assert_eq!(line(Opening::Branch, &[Some(0.75)], &[]), (Value::Null, 0.75.into()));
         assert_eq!(line(Opening::Branch, &[None, Some(0.25)], &[]), known(0.25, 0.25));
         assert_eq!(line(Opening::Branch, &[Some(0.5), Some(0.75)], &[]), known(0.25, 0.75));
+        let impossible = line(Opening::Branch, &[Some(0.5), Some(-1.0)], &[]);
+        assert_eq!(impossible, known(-1.0, -1.0), "it is not taken for nothing");
     }
 
     #[test]

@@ -225,7 +225,8 @@ impl ClaudeEvent {
 
     /// What the sums of this result, the first of its process, began with, if it says so.
     pub(super) fn opening(&self) -> Option<Total> {
-        let since = usages(self.model_usage_since_last_result.as_ref()?);
+        let since = self.model_usage_since_last_result.as_ref().filter(|since| since.is_object());
+        let since = usages(since?);
         let spent = since.iter().map(|usage| usage.cost_usd).sum::<Option<f64>>()?;
         let cost_usd = self.total().less(Usd::from_dollars(spent)?);
         let tokens = less(tokens(&usages(&self.model_usage)), tokens(&since));
@@ -239,9 +240,12 @@ impl ClaudeEvent {
         let denied = self.permission_denials.iter().filter(told).map(Denial::describe).collect();
         let ids = self.permission_denials.iter().map(|denial| denial.id.clone());
         let total = Total { cost_usd, tokens, denials: ids.collect() };
+        // A sum that is lower than before has begun anew.
+        let nothing = Total::default();
+        let begun = if cost_usd < before.cost_usd { &nothing } else { before };
         let spent = Spent {
-            cost_usd: cost_usd.less(before.cost_usd),
-            tokens: less(tokens, before.tokens),
+            cost_usd: cost_usd.less(begun.cost_usd),
+            tokens: less(tokens, begun.tokens),
             model,
             denied,
             ..Spent::default()

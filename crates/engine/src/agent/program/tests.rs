@@ -163,6 +163,26 @@ fn cost_is_what_is_reported_else_what_the_tokens_cost_else_nothing() {
 }
 
 #[test]
+fn cost_that_cannot_be_read_or_is_missing_is_doubted() {
+    let promising = agent(|config| config.promises_cost = true);
+    let priced = agent(|config| config.prices = Some(Prices::default()));
+    let doubt = |agent: &ProgramAgent, cost: &str| {
+        let line = format!("{{\"result\":\"x\"{cost}}}");
+        end_of(agent, line, Some(0)).spent.doubt.unwrap_or_default()
+    };
+    for cost in ["NaN", "-Infinity", "1e999", "\"free\"", "1,\"input_tokens\":-5"] {
+        let said = doubt(&plain(), &format!(",\"cost_usd\":{cost}"));
+        assert_eq!(said, "the program's last line cannot be read", "{cost}");
+    }
+    assert_eq!(doubt(&plain(), ",\"cost_usd\":-1.5"), "the program reports a cost of -1.5 dollars");
+    assert_eq!(doubt(&promising, ""), "the program reports no cost");
+    assert_eq!(doubt(&priced, ""), "the program reports neither cost nor tokens");
+    assert_eq!(doubt(&priced, ",\"output_tokens\":1") + &doubt(&priced, ",\"cost_usd\":0"), "");
+    let killed = end_of(&plain(), "{\"cost_usd\":0.", None);
+    assert_eq!(killed.spent.doubt, None);
+}
+
+#[test]
 fn program_with_prices_reports_cost() {
     let silent = Capabilities { reports_cost: false, ..Capabilities::FULL };
     let of = |prices| {

@@ -84,3 +84,18 @@ fn version_that_sums_over_a_session_without_saying_so_is_compared_with_its_trans
     assert_eq!(paid("2.1.276", before), (dollars(0.3), 8000));
     assert_eq!(paid("2.1.290", None), (dollars(0.3), 8000));
 }
+
+#[test]
+fn sum_that_cannot_be_true_makes_no_turn_cheaper() {
+    let turn = |result: &str, before| end_of(&[INIT, result], "", Some(0), before).spent;
+    let first = summed(0.25, Some(0.05), [7000, 1000]);
+    let before = end_of(&[INIT, &first], "", Some(0), None).total;
+    let lower = turn(&summed(0.1, None, [7000, 0]), before.as_deref());
+    assert_eq!(Some(lower.cost_usd), Usd::from_dollars(0.1), "it has begun anew");
+    for since in [-5.0, 1e9] {
+        let spent = turn(&summed(0.25, Some(since), [7000, 1000]), None);
+        assert_eq!(Some(spent.cost_usd), Usd::from_dollars(0.25), "{since}");
+    }
+    let unsaid = first.replace(r#""costUSD":0.05"#, r#""cost":0.05"#);
+    assert_eq!(Some(turn(&unsaid, None).cost_usd), Usd::from_dollars(0.25));
+}

@@ -109,11 +109,12 @@ fn money_that_cannot_be_is_none() {
 }
 
 #[test]
-fn total_that_went_down_or_cannot_be_read_costs_nothing_twice() {
+fn total_that_went_down_or_cannot_be_read_begins_anew() {
     let before = end(&[&result("before", 2.0, 900)]).total.unwrap();
     // A process that was replaced counts from the beginning.
     let end = end_of(&[&result("own", 0.5, 100)], "", Some(0), Some(&before));
-    assert_eq!((end.spent.cost_usd, end.spent.tokens.input), (Usd::ZERO, 0));
+    assert_eq!(Some(end.spent.cost_usd), Usd::from_dollars(0.5));
+    assert_eq!(end.spent.tokens.input, 100);
     let end = end_of(&[&result("own", 0.5, 100)], "", Some(0), Some("half a tot"));
     assert_eq!(end.spent.cost_usd, Usd::from_dollars(0.5).unwrap());
 }
