@@ -42,34 +42,55 @@ const HOOKS_BYTES_MAX: usize = 64 * 1024;
 /// The turn works in `cwd`: there, and only there, a command means what the person saw.
 pub(super) fn question(tool: &str, input: &Value, cwd: Option<&str>) -> OwnQuestion {
     let Some(key) = scope(tool) else {
-        let mut shown = serde_json::to_string_pretty(input).unwrap_or_default();
-        shown.truncate(shown.floor_char_boundary(SCOPE_BYTES_MAX));
+        let shown = serde_json::to_string_pretty(input).unwrap_or_default();
+        if shown.len() > SCOPE_BYTES_MAX {
+            return too_long(tool, "input", shown.len());
+        }
         let what = format!("{shown}\n\n`allow` holds for every use of it until the next state.");
         return OwnQuestion::of_tool(tool, &what);
     };
     let value = input[key].as_str().unwrap_or_default();
     if value.len() > SCOPE_BYTES_MAX {
-        let text = format!(
-            "The coding agent may not use `{tool}`, and its {key} of {} bytes is too long to be allowed here. What \
-             should it do instead?",
-            value.len()
-        );
-        return OwnQuestion { text, ..OwnQuestion::default() };
+        return too_long(tool, key, value.len());
     }
     let mut grant = format!("{tool}\n{}", field(key, value));
-    let mut what = value.to_owned();
     if let Some(cwd) = cwd.filter(|_| tool == BASH) {
         grant = format!("{grant}\n{}", field("cwd", cwd));
-        what = format!(
-            "{value}\n\nIn the directory {cwd}. `allow` holds for this command there until the next state, whatever the \
-             files that it names contain by then."
-        );
     }
+    let mut what = format!("{value}\n\n{}", meaning(tool, key, cwd));
     if input["dangerouslyDisableSandbox"] == true {
         grant = format!("{grant}\n{UNSANDBOXED}");
         what.push_str("\n\nIt is to run outside of the sandbox.");
     }
     OwnQuestion { grants: Some(grant), ..OwnQuestion::of_tool(tool, &what) }
+}
+
+/// A call of which not all can be shown: what a person cannot see, a person cannot allow.
+fn too_long(tool: &str, what: &str, bytes: usize) -> OwnQuestion {
+    let text = format!(
+        "The coding agent may not use `{tool}`, and its {what} of {bytes} bytes is too long to be allowed here. What \
+         should it do instead?"
+    );
+    OwnQuestion { text, ..OwnQuestion::default() }
+}
+
+/// What `allow` holds for.
+fn meaning(tool: &str, key: &str, cwd: Option<&str>) -> String {
+    match (tool, cwd) {
+        (BASH, Some(cwd)) => format!(
+            "In the directory {cwd}. `allow` holds for this command there until the next state, whatever the files that \
+             it names contain by then."
+        ),
+        (BASH, None) => "`allow` holds for this command in every directory until the next state, whatever the files \
+                         that it names contain by then."
+            .to_owned(),
+        ("Read" | "WebFetch", _) => {
+            format!("`allow` holds for every use of it with this {key} until the next state.")
+        }
+        _ => format!(
+            "`allow` holds for every use of it with this {key} until the next state, whatever it writes there."
+        ),
+    }
 }
 
 /// A field as Claude writes it for hooks. No text inside of another field can look like it: there the quotes are escaped.
@@ -253,7 +274,19 @@ mod tests {
     }
 
     #[test]
+    fn question_says_that_what_is_written_to_a_file_is_not_part_of_what_is_allowed() {
+        let asked = |tool: &str, key: &str| question(tool, &json!({ key: "/etc/x" }), None).text;
+        assert!(asked("Write", "file_path").contains("/etc/x\n\n`allow` holds for every use"));
+        assert!(asked("Edit", "file_path").contains("whatever it writes there"));
+        assert!(!asked("Read", "file_path").contains("writes"));
+        assert!(asked("Bash", "command").contains("in every directory"));
+    }
+
+    #[test]
     fn what_is_too_long_to_be_shown_cannot_be_allowed() {
+        let long = json!({ "text": "x".repeat(SCOPE_BYTES_MAX) });
+        let asked = question("mcp__shell__run", &long, None);
+        assert!(asked.grants.is_none() && asked.text.contains("too long"), "{}", asked.text);
         let long = json!({ "command": "x".repeat(SCOPE_BYTES_MAX + 1) });
         let asked = question("Bash", &long, None);
         assert_eq!((asked.grants, asked.options), (None, Vec::new()));
