@@ -185,6 +185,9 @@ impl RunId {
         if id.len() > RUN_ID_BYTES_MAX {
             return Err(RunIdError::TooLong { length: id.len(), max: RUN_ID_BYTES_MAX });
         }
+        if id.starts_with('-') {
+            return Err(RunIdError::Dash);
+        }
         if let Some(character) = id.chars().find(|&c| !is_id_char(c)) {
             return Err(RunIdError::Character { character });
         }
@@ -194,14 +197,10 @@ impl RunId {
         Ok(Self(Arc::from(id)))
     }
 
-    /// Checks that a new run may have this id. Stricter than [`RunId::new`], which also accepts ids that
-    /// earlier versions allowed, so that those runs stay accessible.
+    /// Checks that a new run may have this id, and names derived from it.
     pub fn for_new_run(id: &str) -> Result<Self, RunIdError> {
         if id.len() > NEW_RUN_ID_BYTES_MAX {
             return Err(RunIdError::TooLong { length: id.len(), max: NEW_RUN_ID_BYTES_MAX });
-        }
-        if id.starts_with('-') {
-            return Err(RunIdError::Dash);
         }
         Self::new(id)
     }
@@ -358,9 +357,9 @@ mod tests {
     }
 
     #[test]
-    fn run_id_of_a_new_run_is_never_taken_for_an_option() {
+    fn run_id_is_never_taken_for_an_option() {
         assert_eq!(RunId::for_new_run("-x"), Err(RunIdError::Dash));
-        assert!(RunId::new("---1a2b3c4d").is_ok(), "an earlier version made such ids");
+        assert_eq!(RunId::new("--yes"), Err(RunIdError::Dash));
     }
 
     #[test]

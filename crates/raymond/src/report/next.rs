@@ -36,11 +36,14 @@ impl Next {
         ask: &str,
         labels: impl IntoIterator<Item = &'l str>,
     ) -> Vec<String> {
-        let command = |what: &str| {
-            format!("raymond answer {} {} {what}{}", self.id, quote::word(ask), self.place)
+        let (id, ask, place) = (&self.id, quote::word(ask), &self.place);
+        let command = |label: &str| match quote::word(label) {
+            word if label.starts_with('-') => format!("raymond answer {id} {ask}{place} -- {word}"),
+            word => format!("raymond answer {id} {ask} {word}{place}"),
         };
-        let commands: Vec<_> = labels.into_iter().map(|it| command(&quote::word(it))).collect();
-        if commands.is_empty() { vec![command("--text -")] } else { commands }
+        let commands: Vec<_> = labels.into_iter().map(command).collect();
+        let with_text = || vec![format!("raymond answer {id} {ask} --text -{place}")];
+        if commands.is_empty() { with_text() } else { commands }
     }
 
     /// The command that shows what a coding agent answered, if an agent failed because of its answer.

@@ -76,17 +76,17 @@ fn commands_about_files_quote_their_names() {
 #[test]
 fn every_answer_has_a_command_of_its_own() {
     let question = format!(
-        "echo \"<ask next='NEXT' choices='yes|change|no; rm -rf x|{}'>Deploy?</ask>\"",
+        "echo \"<ask next='NEXT' choices='yes|change|no; rm -rf x|--json|{}'>Deploy?</ask>\"",
         "it is \\$(touch gotcha)"
     );
     let project =
         Project::new([("START.sh", &*question), ("NEXT.sh", "echo '<result>x</result>'")]);
-    let labels = ["yes", "change", "no; rm -rf x", "it is $(touch gotcha)"];
+    let labels = ["yes", "change", "no; rm -rf x", "--json", "it is $(touch gotcha)"];
     let answers = |ran: &Ran| {
         let all = commands(&format!("{}\n{}", ran.stdout, ran.stderr));
         let all = all.iter().map(|command| words(command));
         let answers = all.filter(|words| words[0] == "answer");
-        answers.map(|words| words[3].clone()).collect::<Vec<_>>()
+        answers.map(|words| words.last().unwrap().clone()).collect::<Vec<_>>()
     };
     let ran = project.raymond(&["flow", "--id", "r", "--no-wait"]);
     assert_eq!(ran.code, 4, "{ran:?}");
@@ -100,9 +100,15 @@ fn every_answer_has_a_command_of_its_own() {
     let asks: serde_json::Value =
         serde_json::from_str(&project.raymond(&["asks", "--json"]).stdout).unwrap();
     let commands = asks[0]["commands"].as_array().unwrap().iter();
-    let commands = commands.map(|command| words(command.as_str().unwrap())[3].clone());
-    assert_eq!(commands.collect::<Vec<_>>(), labels);
-    project.raymond(&["answer", "r", "main.1", "no; rm -rf x"]).failed(0, "");
+    let commands = commands.map(|command| words(command.as_str().unwrap()));
+    let commands: Vec<_> = commands.collect();
+    assert_eq!(
+        commands.iter().map(|words| words.last().unwrap()).collect::<Vec<_>>(),
+        labels.each_ref()
+    );
+    let odd: Vec<_> = commands[3].iter().map(String::as_str).collect();
+    let answered = project.raymond(&odd).failed(0, "");
+    assert!(answered.stderr.contains("main.1 is answered: --json"), "{answered:?}");
 }
 
 #[test]

@@ -96,7 +96,7 @@ export function workflowView({ params: [key] }) {
         ${workflow.problem ? html`<p class="banner problem">${sentence(workflow.problem)}</p>` : nothing}
         <div class="halves"><div>${graph.template()}</div><div>${startForm(workflow)}<section class="lint"><h2>Lint</h2>${lint(workflow.findings)}</section></div></div>
         <section class="group"><h2>Runs <span class="count">${runs.length || ''}</span></h2>
-          ${runs.length ? html`<ul class="rows">${runs.map((row) => rowTemplate(row))}</ul>` : html`<p class="empty">It was not run yet. Start it above, or with <code>raymond ${workflow.name}</code>.</p>`}</section>
+          ${runs.length ? html`<ul class="rows">${runs.map((row) => rowTemplate(row))}</ul>` : html`<p class="empty">It was not run yet. Start it above.</p>`}</section>
         ${workflow.cost_by_state.some((row) => row.steps) ? costTable('Cost by state', workflow.cost_by_state, (row) => state(row.name)) : nothing}</div>`;
     },
     keys: () => [

@@ -21,7 +21,7 @@ use crate::{
     cli::{args::Place, upkeep::Trust},
     config::{Config, Origin},
     failure::Failure,
-    out,
+    out, quote,
     report::words::count,
 };
 
@@ -53,7 +53,9 @@ pub(in crate::cli) fn trust(arguments: &Trust) -> Result<ExitCode, Failure> {
         || (out::can_ask() && out::is_agreed_with_a_key("Take all of this over as yours? [y/N] "));
     if !is_meant {
         if !out::can_ask() {
-            out::note(&format!("Take it over: raymond trust --yes{}", typed(&place)));
+            let folder = arguments.folder.as_ref();
+            let folder = folder.map_or_else(|| typed(&place), |it| format!(" {}", quote::path(it)));
+            out::note(&format!("Take it over: raymond trust --yes{folder}"));
         }
         out::note("Nothing was changed.");
         return Ok(ExitCode::from(1));

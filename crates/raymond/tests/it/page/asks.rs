@@ -134,6 +134,29 @@ fn question_is_answered_by_key_in_its_row_and_on_its_page() {
 }
 
 #[test]
+fn question_that_a_row_cannot_show_whole_is_answered_only_on_its_page() {
+    let project = asking();
+    let lines: Vec<_> = (1..=200).map(|line| format!("line {line}")).collect();
+    let lines = lines.join("\n");
+    let ask = format!("<ask next=\"LAST\" choices=\"ship|hold\">{lines}\nand rm -rf /</ask>");
+    project.write("flow/START.sh", &format!("cat <<'Q'\n{ask}\nQ\n"));
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.asks("a");
+    assert_eq!(desk.text("[data-run=a].asking .button"), "answer");
+    let labels = "[...document.querySelectorAll('[data-run=a] button')].some((it) => it.textContent === 'ship')";
+    assert_eq!(desk.value(labels), json!(false));
+    desk.press("j");
+    desk.until("document.querySelector('.row.cursor')");
+    desk.press("1");
+    desk.until("document.querySelector('.choices')");
+    let shown = desk.text(".question");
+    assert!((1..=200).all(|line| shown.contains(&format!("line {line}"))), "{shown}");
+    assert!(shown.contains("and rm -rf /"), "{shown}");
+    assert!(desk.project.raymond(&["asks"]).stdout.contains("main.1"), "nothing was answered");
+    desk.is_sound();
+}
+
+#[test]
 fn answer_that_comes_too_late_says_who_was_first_and_keeps_what_was_written() {
     let Some(mut desk) = Desk::or_skip(asking()) else { return };
     desk.asks("a");
