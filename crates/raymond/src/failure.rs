@@ -283,12 +283,25 @@ fn entry_hint(path: &Path, error: &EntryError) -> String {
 /// What to do about a run that a cluster carries out.
 fn cluster_hint(id: &RunId, origin: &Origin) -> String {
     let options = origin.options.iter();
-    let options = options.map(|(name, value)| format!(" {name} {}", quote::word(value)));
+    let options =
+        options.map(|(name, value)| format!(" {} {}", quote::word(name), quote::word(value)));
     let options: String = options.collect();
     format!(
         "see and change it here again: raymond cluster mirror {id}{options}\n\
          if it rests, resume it: raymond cluster resume {id}{options}"
     )
+}
+
+/// The option that leads to the state directory of a journal, unless that is the one of the current directory. Who reads what a
+/// program was told may be elsewhere.
+fn place_of(journal: &Path) -> String {
+    let there = journal.ancestors().nth(2).unwrap_or(journal);
+    let is_here = env::current_dir().is_ok_and(|here| StateDir::of_project(&here).root() == there);
+    if is_here && !is_for_programs() {
+        String::new()
+    } else {
+        format!(" --data-dir {}", quote::path(there))
+    }
 }
 
 /// What to do about a journal that is rejected.
@@ -312,9 +325,10 @@ fn journal_hint(error: &JournalError) -> Option<String> {
             "convert it back, and keep it out of version control:\n      sed -i 's/\\r$//' {}",
             quote::path(path)
         )),
-        JournalError::Foreign { .. } => Some(
-            "it came with the project, or from another machine; look at what it is, and take it over: raymond trust".to_owned(),
-        ),
+        JournalError::Foreign { path, .. } => Some(format!(
+            "it came with the project, or from another machine; look at what it is, and take it over: raymond trust{}",
+            place_of(path)
+        )),
         JournalError::Newer { .. } => {
             Some("use the version of raymond that wrote it, or a newer one".to_owned())
         }

@@ -67,7 +67,7 @@ export function can(row, verb) {
   if (known) return known.includes(verb);
   if (verb === 'resume') return ['failed', 'died', 'stopped', 'paused'].includes(row.status);
   if (verb === 'stop') return row.status === 'running';
-  return !['completed', 'cancelled', 'unreadable'].includes(row.status);
+  return !['completed', 'cancelled', 'unreadable', 'foreign'].includes(row.status);
 }
 
 /** @param {Row} row */

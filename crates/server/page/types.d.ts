@@ -4,7 +4,7 @@
 export interface Tokens { cache_read?: number; cache_write?: number; input?: number; output?: number }
 export interface Row {
   run: string;
-  status: 'running' | 'died' | 'completed' | 'failed' | 'stopped' | 'paused' | 'cancelled' | 'unreadable';
+  status: 'running' | 'died' | 'completed' | 'failed' | 'stopped' | 'paused' | 'cancelled' | 'unreadable' | 'foreign';
   group: 'needs_you' | 'running' | 'waiting' | 'ended';
   workflow: string | null;
   name: string | null;
@@ -84,7 +84,7 @@ export interface Run extends Row {
 }
 export interface StatusReport {
   run: string;
-  status: 'running' | 'died' | 'completed' | 'failed' | 'stopped' | 'paused' | 'cancelled' | 'unreadable';
+  status: 'running' | 'died' | 'completed' | 'failed' | 'stopped' | 'paused' | 'cancelled' | 'unreadable' | 'foreign';
   workflow: string;
   started_at: number;
   last_at: number | null;
@@ -229,7 +229,7 @@ export interface Server {
 export interface Attachment { name: string; path?: string; bytes: number | null; sha256?: string | null; shown_as: 'text' | 'image' | 'download' | null; problem?: string | null }
 export interface Answer { label: string | null; text: string | null; by: string | null; how: string | null; at: number }
 export interface AskDetail extends Ask { markdown?: Markdown[]; attachments?: Attachment[]; step?: string | null; answer?: Answer | null }
-export type Status = 'running' | 'died' | 'completed' | 'failed' | 'stopped' | 'paused' | 'cancelled' | 'unreadable';
+export type Status = 'running' | 'died' | 'completed' | 'failed' | 'stopped' | 'paused' | 'cancelled' | 'unreadable' | 'foreign';
 export type Group = 'needs_you' | 'running' | 'waiting' | 'ended';
 export interface Summary { needs_you: number; running: number; waiting: number; ended: number; cost_today_usd: number | null }
 export interface Rows { runs: Row[]; next: string | number | null; summary: Summary }

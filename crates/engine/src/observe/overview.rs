@@ -15,7 +15,11 @@ use crate::{
         error::{EngineError, io_error},
         events::Event,
     },
-    store::{journal::Journal, layout::RunFiles, results::Results},
+    store::{
+        journal::{Journal, UNREADABLE},
+        layout::RunFiles,
+        results::Results,
+    },
 };
 
 /// How many steps are remembered in tests.
@@ -28,6 +32,8 @@ pub struct Overview {
     view: RunView,
     /// Why the rest of the journal cannot be read.
     pub problem: Option<String>,
+    /// The status of a run of which nothing can be read.
+    pub unread: &'static str,
 }
 
 impl Deref for Overview {
@@ -42,7 +48,7 @@ impl Overview {
     /// The run with these files, of which nothing was read yet.
     pub fn new(id: RunId, files: RunFiles) -> Self {
         let view = if cfg!(test) { RunView::remembering(TEST_STEPS) } else { RunView::default() };
-        Self { follower: Follower::new(id, files), view, problem: None }
+        Self { follower: Follower::new(id, files), view, problem: None, unread: UNREADABLE }
     }
 
     /// Reads the whole journal. What was kept elsewhere of the result is read, too.
@@ -76,7 +82,7 @@ impl Overview {
                 self.problem = read.err().map(|error| chain(&error));
                 return;
             }
-            self.problem = Some(chain(&error));
+            (self.problem, self.unread) = (Some(chain(&error)), error.status());
         } else {
             self.problem = None;
         }

@@ -13,7 +13,11 @@ use thiserror::Error;
 
 use crate::{
     run::mirror::Origin,
-    store::{journal::JournalError, lock::LockError, scope::ScopeError},
+    store::{
+        journal::{JournalError, UNREADABLE},
+        lock::LockError,
+        scope::ScopeError,
+    },
     trust::TrustError,
 };
 
@@ -123,6 +127,13 @@ pub enum EngineError {
     /// The shell for scripts is not installed.
     #[error("`bash` is not installed")]
     NoShell,
+}
+
+impl EngineError {
+    /// The status of a run that cannot be read because of this, in one word.
+    pub fn status(&self) -> &'static str {
+        if let Self::Journal(error) = self { error.status() } else { UNREADABLE }
+    }
 }
 
 fn describe_lock(id: &RunId, error: &LockError) -> String {

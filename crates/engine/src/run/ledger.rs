@@ -259,21 +259,35 @@ fn read(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>),
     let replay_error = |source| EngineError::Replay { id: id.clone(), source };
     let opened = Journal::open(&files.journal)?;
     let opened = opened.ok_or_else(|| replay_error(ReplayError::Empty))?;
-    // The mirror of a run of a cluster is a copy, may be one of many, and is never resumed here.
-    if mirror::origin(files).is_none()
-        && let Some((original, state_dir)) = original(&opened.entries, &files.journal)
-    {
-        return Err(EngineError::Copied { id: id.clone(), original, state_dir });
+    if let Some(begun) = opened.entries.first().and_then(started) {
+        refuse_copy(id, files, begun)?;
     }
     let records = opened.entries.into_iter().flat_map(|entry| entry.records);
     let run = replay(records.collect::<Vec<Record>>()).map_err(replay_error)?;
     Ok((run, opened.journal, opened.trimmed))
 }
 
-/// The run of which `journal` is a copy, and its state directory: that of the project in which the run was started, if it is still
+/// Refuses a run that is a copy of one which is still there.
+pub(crate) fn refuse_copy(
+    id: &RunId,
+    files: &RunFiles,
+    begun: &Started,
+) -> Result<(), EngineError> {
+    // The mirror of a run of a cluster is a copy, may be one of many, and is never resumed here.
+    if mirror::origin(files).is_some() {
+        return Ok(());
+    }
+    match original(begun, &files.journal) {
+        Some((original, state_dir)) => {
+            Err(EngineError::Copied { id: id.clone(), original, state_dir })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The run of which `journal`, of a run that began so, is a copy, and its state directory: that of the project in which the run was started, if it is still
 /// there and another file. One that was moved is no copy.
-fn original(entries: &[JournalEntry], journal: &Path) -> Option<(RunId, PathBuf)> {
-    let begun = started(entries.first()?)?;
+fn original(begun: &Started, journal: &Path) -> Option<(RunId, PathBuf)> {
     let state_dir = StateDir::of_project(Path::new(&begun.cwd));
     let there = state_dir.run(&begun.workflow_id).journal;
     let real = |path: &Path| fs::canonicalize(path).ok();

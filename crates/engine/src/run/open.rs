@@ -27,13 +27,13 @@ use crate::{
         events::{Event, Observer},
         inbox::{Inbox, Outbox},
         interrupts::Interrupts,
-        ledger::Ledger,
+        ledger::{Ledger, refuse_copy},
         mirror,
         run_loop::RunLoop,
         usage_limit::SharedLimits,
     },
     store::{
-        journal::Journal,
+        journal::{Journal, JournalError},
         layout::{RunFiles, StateDir},
         lock::{LockError, Owner, RunLock},
         results::Results,
@@ -109,6 +109,14 @@ pub struct Loaded {
     pub run: Run,
     /// Everything else that is shown of it.
     pub view: RunView,
+}
+
+impl Loaded {
+    /// Fails if this is the run `id` of `state_dir` and a copy of one that is still there: nothing is done to it.
+    pub fn refuse_copy(&self, state_dir: &StateDir, id: &RunId) -> Result<(), EngineError> {
+        let begun = self.view.started.as_deref();
+        begun.map_or(Ok(()), |begun| refuse_copy(id, &state_dir.run(id), begun))
+    }
 }
 
 /// Reads a run without owning or changing it.
@@ -293,6 +301,7 @@ impl Engine<'_> {
             return Err(EngineError::NoSuchRun { id: id.clone() });
         }
         self.state_dir.check_run(&files)?;
+        refuse_foreign(&files)?;
         create_folders(&files)?;
         let door_error = |source| io_error("ask at the door of", &files.folder, source);
         let deadline = Instant::now() + door::PATIENCE;
@@ -338,6 +347,7 @@ impl Engine<'_> {
             return Err(EngineError::NoSuchRun { id: id.clone() });
         }
         self.state_dir.check_run(&files)?;
+        refuse_foreign(&files)?;
         create_folders(&files)?;
         let lock = lock(id, &files)?;
         let mut ledger = Ledger::open(id, files, lock, observer)?;
@@ -485,6 +495,14 @@ pub(crate) fn lock(id: &RunId, files: &RunFiles) -> Result<RunLock, EngineError>
 /// Makes sure that a new run can have the name `id`, whose lock is held.
 pub(crate) fn make_way(id: &RunId, files: &RunFiles) -> Result<(), EngineError> {
     if has_begun(files)? { Err(EngineError::Exists { id: id.clone() }) } else { Ok(()) }
+}
+
+/// Refuses a foreign run, before anything is made for it. Whether its journal is intact is found out when it is read.
+fn refuse_foreign(files: &RunFiles) -> Result<(), EngineError> {
+    match Journal::ends(&files.journal) {
+        Err(foreign @ JournalError::Foreign { .. }) => Err(foreign.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Creates the directories of a run, durably: they will contain steps that are paid for.

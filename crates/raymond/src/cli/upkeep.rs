@@ -233,6 +233,8 @@ pub(crate) enum PrunedStatus {
     Paused,
     /// Runs whose journal cannot be read.
     Unreadable,
+    /// Runs that came with the project: your Raymond did not write them.
+    Foreign,
 }
 
 impl PrunedStatus {

@@ -22,7 +22,7 @@ export function icon(shape) {
 
 /** @param {Row} row @returns {{ shape: string, word: string }} */
 export function statusOf(row) {
-  if (row.error) return { shape: 'failed', word: 'unreadable' };
+  if (row.error) return { shape: 'failed', word: row.status === 'foreign' ? 'foreign' : 'unreadable' };
   if (row.asks?.length) return { shape: 'you', word: 'asks' };
   switch (row.status) {
     case 'completed': return { shape: 'done', word: 'completed' };

@@ -23,7 +23,7 @@ const GROUPS = [
   { group: 'ended', name: 'Ended' },
 ];
 const DIGITS = [1, 2, 3, 4, 5, 6, 7, 8, 9];
-const STATUSES = ['running', 'failed', 'stopped', 'paused', 'died', 'completed', 'cancelled', 'unreadable'];
+const STATUSES = ['running', 'failed', 'stopped', 'paused', 'died', 'completed', 'cancelled', 'unreadable', 'foreign'];
 /** How many ended runs are shown at first, and how many more each time. */
 const ENDED_STEP = 100;
 /** Typing is searched for at most this often. */

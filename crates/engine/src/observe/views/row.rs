@@ -75,7 +75,7 @@ pub(super) fn row_of(overview: &Overview, live: &LiveFacts) -> shown::Row {
         let error = overview.problem.as_deref().unwrap_or("its journal is empty").to_owned();
         return shown::Row {
             run: overview.id().to_string(),
-            status: shown::StatusWord("unreadable".to_owned()),
+            status: shown::StatusWord(overview.unread.to_owned()),
             why: Some(error.clone()),
             error: Some(error),
             ..shown::Row::default()

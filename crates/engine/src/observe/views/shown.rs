@@ -30,6 +30,7 @@ impl Shaped for StatusWord {
             "paused",
             "cancelled",
             "unreadable",
+            "foreign",
         ])
     }
 }

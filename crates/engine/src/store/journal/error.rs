@@ -7,6 +7,9 @@ use std::{
 
 use thiserror::Error;
 
+/// The status of a run that cannot be read.
+pub const UNREADABLE: &str = "unreadable";
+
 /// Why a journal cannot be used.
 #[derive(Debug, Error)]
 pub enum JournalError {
@@ -66,6 +69,11 @@ pub enum JournalError {
 }
 
 impl JournalError {
+    /// The status of a run whose journal fails like this, in one word.
+    pub fn status(&self) -> &'static str {
+        if matches!(self, Self::Foreign { .. }) { "foreign" } else { UNREADABLE }
+    }
+
     /// For `map_err`: makes an [`Io`](Self::Io) error of the operation `what`.
     pub(super) fn io(what: &'static str, path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         move |source| Self::Io { what, path: path.to_owned(), source }

@@ -11,7 +11,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-pub use error::JournalError;
+pub use error::{JournalError, UNREADABLE};
 pub use file::{Journal, Opened, Trimmed};
 pub use line::JournalEntry;
 pub use read::{JournalEnds, JournalPosition};

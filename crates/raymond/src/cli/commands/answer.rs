@@ -116,6 +116,7 @@ pub(in crate::cli) fn answer(arguments: &AnswerArgs) -> Result<ExitCode, Failure
     let next = runs::next(&run, place);
     // A journal that cannot be read does not keep an answer from its question.
     if let Ok(loaded) = load(&state_dir, &run) {
+        loaded.refuse_copy(&state_dir, &run)?;
         let recorded: Vec<_> = loaded.run.questions().map(|(id, ..)| id).collect();
         asks::wait_for_files(&state_dir, &run, &recorded);
     }

@@ -12,7 +12,7 @@ use raymond_engine::{
     },
     run::events::Event,
     store::{
-        journal::{Journal, JournalEnds},
+        journal::{Journal, JournalEnds, UNREADABLE},
         layout::{RunFiles, StateDir},
         results::Results,
     },
@@ -39,10 +39,22 @@ use crate::{
     report::{Narrator, StatusReport, advice, near, status_line, time, words::Level},
 };
 
-/// A run in the list; `Err` says why it cannot be read.
+/// A run in the list.
 struct Listed {
     id: RunId,
-    run: Result<Known, String>,
+    run: Result<Known, Unread>,
+}
+
+/// Why a run cannot be read, and its status in one word.
+struct Unread {
+    status: &'static str,
+    why: String,
+}
+
+impl From<&str> for Unread {
+    fn from(why: &str) -> Self {
+        Self { status: UNREADABLE, why: why.to_owned() }
+    }
 }
 
 /// What the list shows of a run.
@@ -53,8 +65,9 @@ struct Known {
 }
 
 /// Reads the two ends of a journal, however long it is. Whether the rest is intact, `raymond status` says.
-fn known(state_dir: &StateDir, id: &RunId) -> Result<Known, String> {
-    let ends = Journal::ends(&state_dir.run(id).journal).map_err(|error| error.to_string())?;
+fn known(state_dir: &StateDir, id: &RunId) -> Result<Known, Unread> {
+    let ends = Journal::ends(&state_dir.run(id).journal);
+    let ends = ends.map_err(|it| Unread { status: it.status(), why: it.to_string() })?;
     let JournalEnds { first, now } = ends.ok_or("its journal is empty")?;
     let started = first.records.first().and_then(Record::started);
     let started = started.ok_or("its journal does not begin with its start")?.clone();
@@ -111,9 +124,9 @@ fn table(runs: &[Listed]) -> Vec<Line> {
                 let workflow = near(std::path::Path::new(&started.scope_dir)).display().to_string();
                 columns(name, status_line(status, now.halts), &age, &cost).plain(workflow)
             }
-            Err(error) => {
-                let status = Line::new().add(Style::Bad, "✗ unreadable");
-                columns(name, status, "", "").plain(error)
+            Err(Unread { status, why }) => {
+                let status = Line::new().add(Style::Bad, format!("✗ {status}"));
+                columns(name, status, "", "").plain(why)
             }
         });
     }
@@ -126,7 +139,7 @@ fn listed_json(Listed { id, run }: &Listed) -> Value {
             "run": id, "status": status, "workflow": started.scope_dir,
             "started_at": started.started_at_ms, "total_cost_usd": now.cost_usd,
         }),
-        Err(error) => json!({ "run": id, "status": "unreadable", "error": error }),
+        Err(Unread { status, why }) => json!({ "run": id, "status": status, "error": why }),
     }
 }
 

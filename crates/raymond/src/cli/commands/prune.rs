@@ -5,6 +5,7 @@ use std::{fmt::Write as _, process::ExitCode, time::Duration};
 use raymond_engine::{
     load,
     store::{
+        journal::UNREADABLE,
         layout::StateDir,
         prune::{KeptWorktree, PruneWorktrees, PrunedWorktrees, StoredRun, stored_runs},
     },
@@ -27,13 +28,11 @@ const OLDER_THAN: Duration = Duration::from_hours(7 * 24);
 /// The most files of a worktree that are named.
 const NAMED_MAX: usize = 5;
 
-/// The word for runs whose journal cannot be read.
-const UNREADABLE: &str = "unreadable";
-
 /// A run to remove, with its status.
 struct Candidate {
     run: StoredRun,
     status: String,
+    is_readable: bool,
 }
 
 /// `raymond prune`
@@ -58,7 +57,7 @@ fn go(state_dir: &StateDir, arguments: &Prune, is_dry: bool) -> Result<(ExitCode
     let mut failure = None;
     let which = PruneWorktrees { only_joined: false, with_work: arguments.discard_work, is_dry };
     for candidate in found {
-        if candidate.run.has_journal && candidate.status != UNREADABLE {
+        if candidate.is_readable {
             let pruned = candidate.run.remove_worktrees(state_dir, which)?;
             tell(&candidate.run.id, &pruned, is_dry);
             // Without its journal, nobody would know of them.
@@ -170,37 +169,42 @@ fn candidates(state_dir: &StateDir, arguments: &Prune) -> Result<Vec<Candidate>,
         if run.age() < older_than {
             continue;
         }
-        if let Some(status) = status(state_dir, &run, &arguments.status) {
+        if let Some((status, is_readable)) = status(state_dir, &run, &arguments.status) {
             if arguments.max_size.is_some() {
                 excess = excess.saturating_sub(run.bytes);
             }
-            found.push(Candidate { run, status });
+            found.push(Candidate { run, status, is_readable });
         }
     }
     Ok(found)
 }
 
-/// The status of a run in one word, if runs with that status are selected.
-fn status(state_dir: &StateDir, run: &StoredRun, meant: &[PrunedStatus]) -> Option<String> {
+/// The status of a run in one word and whether it can be read, if runs with that status are selected.
+fn status(state_dir: &StateDir, run: &StoredRun, meant: &[PrunedStatus]) -> Option<(String, bool)> {
     if !run.has_journal {
-        return meant.is_empty().then(|| "left over".to_owned());
+        return meant.is_empty().then(|| ("left over".to_owned(), false));
     }
-    let (status, word) = match load(state_dir, &run.id) {
+    let loaded = load(state_dir, &run.id);
+    let is_readable = loaded.is_ok();
+    let (status, word) = match loaded {
         Ok(loaded) => (PrunedStatus::of(loaded.run.status)?, loaded.run.status.to_string()),
-        Err(_) => (PrunedStatus::Unreadable, UNREADABLE.to_owned()),
+        Err(error) if error.status() == UNREADABLE => {
+            (PrunedStatus::Unreadable, UNREADABLE.to_owned())
+        }
+        Err(error) => (PrunedStatus::Foreign, error.status().to_owned()),
     };
     let is_meant = if meant.is_empty() {
         matches!(status, PrunedStatus::Completed | PrunedStatus::Cancelled)
     } else {
         meant.contains(&status)
     };
-    is_meant.then_some(word)
+    is_meant.then_some((word, is_readable))
 }
 
 fn as_text(found: &[Candidate]) -> String {
     let width = found.iter().map(|candidate| candidate.run.id.as_str().len()).max().unwrap_or(0);
     let mut text = String::new();
-    for Candidate { run, status } in found {
+    for Candidate { run, status, .. } in found {
         let (age, size) = (time::duration(run.age()), size(run.bytes));
         let _ = writeln!(text, "{:<width$}  {status:<10}  {age:>9}  {size:>9}", run.id.as_str());
     }
@@ -210,7 +214,7 @@ fn as_text(found: &[Candidate]) -> String {
 fn as_json(found: &[Candidate], is_dry: bool) -> String {
     let runs: Vec<_> = found
         .iter()
-        .map(|Candidate { run, status }| {
+        .map(|Candidate { run, status, .. }| {
             json!({
                 "id": run.id.as_str(),
                 "status": status,
