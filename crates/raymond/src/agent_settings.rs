@@ -163,7 +163,9 @@ impl AgentSettings {
                     settings.program = Some(text(value).ok_or_else(|| wrong("must be a string"))?);
                 }
                 "model" => {
-                    settings.model = Some(text(value).ok_or_else(|| wrong("must be a string"))?);
+                    let model = text(value).filter(|model| !looks_like_an_option(model));
+                    let must = "must be a string that does not begin with a dash";
+                    settings.model = Some(model.ok_or_else(|| wrong(must))?);
                 }
                 "mode" => {
                     settings.mode = Some(text(value).ok_or_else(|| wrong("must be a string"))?);
@@ -203,6 +205,20 @@ impl AgentSettings {
             return Err(Failure::usage(why));
         }
         Ok(settings)
+    }
+
+    /// Whether nothing but a model is set, which gives no power.
+    pub(crate) fn is_only_a_model(&self) -> bool {
+        self.shown.iter().all(|(key, ..)| *key == "model")
+    }
+
+    /// Takes the model of `other`, if it has one, and keeps the rest.
+    pub(crate) fn change_model(&mut self, other: Self) {
+        if other.model.is_some() {
+            self.model = other.model;
+            self.shown.retain(|(key, ..)| *key != "model");
+            self.shown.extend(other.shown);
+        }
     }
 
     /// Reads what states may have of Claude Code besides its tools, and what they have if they do not say it.

@@ -443,7 +443,7 @@ impl Config {
                 return Err(Failure::usage(format!("{origin}: `agents.{name}` {why}")));
             }
             let read = AgentSettings::read(name, table, at)?;
-            if self.withholds && read.shown.iter().any(|(key, ..)| *key != "model") {
+            if self.withholds && !read.is_only_a_model() {
                 // A user who is asked for trust sees what would be started. That nothing of it is secret, the project decides.
                 let servers = serde_json::to_string(&read.mcp).unwrap_or_default();
                 let mut shown = read.shown;
@@ -453,7 +453,11 @@ impl Config {
                 self.withhold(&format!("agents.{name}"), shown);
                 continue;
             }
-            self.agents.insert(name.to_string(), read);
+            match self.agents.get_mut(&**name) {
+                // What the user has said of its program, its tools and its sandbox holds with another model, too.
+                Some(own) if read.is_only_a_model() => own.change_model(read),
+                _ => drop(self.agents.insert(name.to_string(), read)),
+            }
         }
         Ok(())
     }
