@@ -76,7 +76,9 @@ pub(super) fn upload(files: &[PathBuf], to: &Path) -> Result<(), (PathBuf, io::E
         let message = format!("at most {UPLOADS_MAX} files can be handed over");
         return Err(fail(path, message));
     }
-    private::create_dir_all(to).map_err(|error| (to.to_owned(), error))?;
+    // The outer one first: nothing is made behind a link in its place.
+    let made = to.parent().into_iter().chain([to]).try_for_each(private::create_dir_all);
+    made.map_err(|error| (to.to_owned(), error))?;
     let mut total = 0;
     for path in files {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {

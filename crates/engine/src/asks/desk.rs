@@ -76,12 +76,17 @@ impl Desk {
         id: &AskId,
         answerer: Option<Answerer<'_>>,
     ) -> io::Result<Result<Box<Response>, Option<Duration>>> {
-        let Some(asked) = run.question(id) else {
+        let Some((_, agent, asked)) = run.questions().find(|(own, ..)| own == id) else {
             self.open.remove(id);
             return Ok(Err(None));
         };
         let folder = self.folder(id);
-        let Some(question) = folder.question()? else { return Ok(Err(Some(WAIT_MAX))) };
+        if folder.question()?.is_none() {
+            return Ok(Err(Some(WAIT_MAX)));
+        }
+        // If another question is in its place, it is published again: an answer to that one is none to it.
+        let published = self.publish((id, &agent.current_state), asked, &agent.cwd)?;
+        let question = published.question;
         let mut answer = taken(&folder, asked)?;
         if answer.is_none() {
             let reply = match answerer.and_then(|answerer| answerer(&question)) {
@@ -105,9 +110,11 @@ impl Desk {
     /// that one also keeps the deadline.
     pub(crate) fn given(&self, run: &Run, id: &AskId) -> io::Result<Option<Box<Response>>> {
         let folder = self.folder(id);
-        let Some((asked, question)) = run.question(id).zip(folder.question()?) else {
+        let Some((_, agent, asked)) = run.questions().find(|(own, ..)| own == id) else {
             return Ok(None);
         };
+        let name = (self.identity.as_str(), id, &agent.current_state);
+        let Some(question) = folder.published(name, asked)? else { return Ok(None) };
         let answer = taken(&folder, asked)?;
         Ok(answer.map(|answer| Box::new(question.response(answer))))
     }

@@ -192,6 +192,17 @@ impl AskFolder {
         }
     }
 
+    /// The question as it was published, if the one that lies there is that. It may be an earlier one of this name, which a
+    /// coding agent has kept together with its answer.
+    pub(super) fn published(
+        &self,
+        name: (&str, &AskId, &StateName),
+        question: &Question,
+    ) -> io::Result<Option<PublishedQuestion>> {
+        let wanted = unpublished(name, question, 0);
+        Ok(self.question()?.filter(|found| is_same(found, &wanted)))
+    }
+
     /// Publishes a question durably, unless it is published already. Returns it, and whether it is new. A question
     /// that another run of the same id, or a lost tail of the journal, left under this id is moved aside.
     pub(super) fn publish(

@@ -2,7 +2,11 @@
 
 use std::io;
 
-use raymond_flow::{id::StepId, machine::Turn, turn::Outcome};
+use raymond_flow::{
+    id::StepId,
+    machine::{Spent, Turn},
+    turn::Outcome,
+};
 
 use crate::{
     agent::{Agents, CodingAgent, TurnEnd, TurnOutput},
@@ -43,7 +47,14 @@ pub fn outcome(
 /// The coding agent's reading of the turn in `folder`, whose reaper died before it could write
 /// how the turn ended. A complete answer has been paid for and counts. Anything else is lost, except
 /// for the cost that the output shows.
+///
+/// The prompt and the claim of a turn are durable before it starts, so a directory without a prompt, whose claim nobody can
+/// read, is not that of a turn: a model may have put an answer there.
 pub(crate) fn lost_turn_end(folder: &StepFolder, agent: &dyn CodingAgent) -> io::Result<TurnEnd> {
+    if StepFolder::is_script(folder.path()) {
+        let (outcome, spent) = (Outcome::Lost, Spent::default());
+        return Ok(TurnEnd { outcome, spent, total: None });
+    }
     let end = turn_end(folder, folder.gather_stdout()?, None, agent)?;
     let outcome = match end.outcome {
         reply @ (Outcome::Reply { .. } | Outcome::Asks { .. }) => reply,

@@ -46,13 +46,15 @@ use crate::{
         layout::{RunFiles, StateDir},
         scope,
     },
-    trust::{private, regular},
+    trust::{private, regular, seal},
 };
 
 pub use parcel::{SHOWN_BYTES_MAX, pack_folder, pack_step, unpack_folder, unpack_step};
 
 /// The file that says where a run is carried out.
 const ORIGIN: &str = "cluster.json";
+/// What its seal is for.
+const ORIGIN_SEAL: &str = "origin";
 /// The largest such file: four short texts.
 const ORIGIN_BYTES_MAX: u64 = 64 * 1024;
 /// The directory with the files of the workflow.
@@ -300,8 +302,8 @@ fn begin(
     bundle: &Path,
 ) -> Result<(), EngineError> {
     let path = files.folder.join(ORIGIN);
-    let json = serde_json::to_vec_pretty(origin).map_err(std::io::Error::from);
-    let written = json.and_then(|json| private::write(&path, json));
+    let written =
+        seal::to_json(ORIGIN_SEAL, &path, origin).and_then(|json| private::write(&path, json));
     written.map_err(|source| io_error("write", &path, source))?;
     let place = files.folder.join(WORKFLOW);
     let failed = |source| io_error("write the files of the workflow to", &place, source);
@@ -336,12 +338,13 @@ fn identity_of(files: &RunFiles) -> Option<String> {
 
 /// Where the run with these files is carried out; `None` if it is here.
 pub fn origin(files: &RunFiles) -> Option<Origin> {
-    let bytes = match regular::read(&files.folder.join(ORIGIN), ORIGIN_BYTES_MAX) {
+    let path = files.folder.join(ORIGIN);
+    let bytes = match regular::read(&path, ORIGIN_BYTES_MAX) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
         read => read.unwrap_or_default(),
     };
-    // A file that cannot be read says that much: the run is not to be continued here.
-    Some(serde_json::from_slice(&bytes).unwrap_or_default())
+    // A file that cannot be read, or that Raymond did not write, says that much: the run is not to be continued here.
+    Some(seal::from_json(ORIGIN_SEAL, &path, &bytes).unwrap_or_default())
 }
 
 /// Refuses to continue a run here that is carried out elsewhere.

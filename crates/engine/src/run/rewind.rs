@@ -24,11 +24,13 @@ use crate::{
     },
     sys,
     sys::clock,
-    trust::{private, regular},
+    trust::{private, regular, seal},
 };
 
 /// More than any coding agent needs to say what a session has cost.
 const PAST_BYTES_MAX: u64 = 1024 * 1024;
+/// What the seals of such files are for: what a session has cost decides what is left of the budget.
+const PAST_SEAL: &str = "session";
 
 /// What a run that is made from another one must know of a session: it has no steps of it.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -42,14 +44,16 @@ pub(crate) struct SessionPast {
 impl SessionPast {
     /// Of a session that the run of these files has from another one; nothing of others.
     pub(crate) fn of(files: &RunFiles, session: &SessionId) -> Self {
-        let text = regular::read_text(&files.session_past(session), PAST_BYTES_MAX).ok();
-        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+        let path = files.session_past(session);
+        let bytes = regular::read(&path, PAST_BYTES_MAX);
+        bytes.and_then(|bytes| seal::from_json(PAST_SEAL, &path, &bytes)).unwrap_or_default()
     }
 
     fn write(&self, files: &RunFiles, session: &SessionId) -> Result<(), EngineError> {
         let path = files.session_past(session);
         let made = private::create_dir_all(path.parent().unwrap_or(&files.folder));
-        let written = made.and_then(|()| private::write(&path, serde_json::to_string(self)?));
+        let sealed = made.and_then(|()| seal::to_json(PAST_SEAL, &path, self));
+        let written = sealed.and_then(|json| private::write(&path, json));
         written.map_err(|source| io_error("write", &path, source))
     }
 }

@@ -70,13 +70,13 @@ impl RunWorktrees {
                 let git = repository.patient().holding(&file).until(stop);
                 if state == Claimed::New {
                     new.check_free()?;
-                    let taken = claim.take(&claim_path, &self.identity);
+                    let taken = claim.take(&claim_path);
                     taken.map_err(|error| failed("cannot claim the worktree", error))?;
                 } else {
                     new.discard(git)?;
                 }
                 new.add(git)?;
-                let made = sys::sync_disk(&path).and_then(|()| claim.made(&self.identity));
+                let made = sys::sync_disk(&path).and_then(|()| claim.made());
                 made.map_err(|error| failed("cannot make durable the worktree", error))?;
             }
         }

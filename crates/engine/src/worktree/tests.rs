@@ -13,7 +13,7 @@ use raymond_flow::{
     policy::WorktreePlan,
 };
 
-use super::{save::save, *};
+use super::{claim::Claim, save::save, *};
 use crate::store::layout::StateDir;
 
 /// A repository with one commit, and the worktrees of a run `r`.
@@ -57,6 +57,12 @@ impl Repository {
 
     fn git(&self, arguments: &[&str]) -> String {
         run_git(&self.path(), arguments)
+    }
+
+    /// Claims a worktree that is not made yet.
+    fn claim(&self, name: &str) {
+        let path = self.folder().join(format!("{name}.claim"));
+        Claim::open(&path, "i").unwrap().take(&path).unwrap();
     }
 
     fn commit(&self, name: &str, text: &str) {
@@ -120,7 +126,7 @@ fn half_made_worktree_is_made_again() {
         let repository = Repository::new();
         let commit = repository.plan().commit;
         fs::create_dir_all(repository.folder()).unwrap();
-        fs::write(repository.folder().join("main_w1.claim"), "i\n").unwrap();
+        repository.claim("main_w1");
         let path = repository.folder().join("main_w1");
         match step {
             "branch" => drop(repository.git(&["branch", "raymond/r/main_w1"])),
@@ -459,7 +465,7 @@ fn lock_that_a_killed_git_left_does_not_keep_a_worktree() {
     fs::create_dir_all(lock.parent().unwrap()).unwrap();
     // One from the making of the worktree, and one from later.
     fs::create_dir_all(repository.folder()).unwrap();
-    fs::write(repository.folder().join("main_w1.claim"), "i\n").unwrap();
+    repository.claim("main_w1");
     fs::write(&lock, "").unwrap();
     let (worktree, _) = repository.make("main_w1").unwrap();
     fs::write(&lock, "").unwrap();
@@ -568,7 +574,7 @@ fn entry_that_git_cannot_read_does_not_keep_a_worktree_from_being_made_again() {
     let (worktree, _) = repository.make("main_w1").unwrap();
     // What a git process leaves that is killed between two writes.
     fs::write(repository.path().join(".git/worktrees/main_w1/commondir"), "").unwrap();
-    fs::write(repository.folder().join("main_w1.claim"), "i\n").unwrap();
+    repository.claim("main_w1");
     let mut list = Command::new("git");
     let list = list.args(["worktree", "list"]).current_dir(repository.path()).output().unwrap();
     assert!(!list.status.success(), "git itself is stuck: {list:?}");
@@ -613,7 +619,6 @@ fn worktrees_that_many_runs_make_and_remove_at_the_same_moment_are_all_made() {
 #[cfg(unix)]
 #[test]
 fn save_waits_for_the_git_of_a_killed_orchestrator() {
-    use super::claim::Claim;
     let repository = Repository::new();
     let (worktree, cwd) = repository.make("main_w1").unwrap();
     fs::write(Path::new(&cwd).join("new"), "x").unwrap();

@@ -26,16 +26,19 @@ const EDITING: [&str; 9] =
 /// What no turn may touch below the state directory, whatever else it may: settings, journals, questions, requests, the files of
 /// steps, the states of an unpacked workflow, and where git finds its settings, which start programs.
 /// The agents' own directories, long values and worktrees are there, too, and are theirs.
-const DENIED: [&str; 10] = [
+const DENIED: [&str; 13] = [
     "../.git/**",
     "config.toml",
     "workflows/*.journal",
     "workflows/*.json",
     "workflows/*.lock",
     "workflows/*/asks/**",
+    "workflows/*/cluster.json",
     "workflows/*/door/**",
     "workflows/*/scope/**",
+    "workflows/*/sessions/**",
     "workflows/*/steps/**",
+    "worktrees/*/*.claim",
     "worktrees/*/*/.git",
 ];
 

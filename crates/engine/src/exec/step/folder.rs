@@ -19,8 +19,11 @@ use crate::{
 pub(crate) const OUTPUT_IS_AT: &str = "output-is-at";
 /// The file with what the kept process, or the session, had cost before this turn.
 const BEFORE: &str = "before";
-/// What the seals of claims are for.
+/// The file with what the orchestrator wanted when it started a turn.
+const INTENT: &str = "intent";
+/// What the seals of claims and of intents are for.
 const CLAIM_SEAL: &str = "step";
+const INTENT_SEAL: &str = "intent";
 /// The largest file that Raymond itself writes here: an intent with a payload whose every byte is
 /// escaped.
 const OWN_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -151,7 +154,8 @@ impl StepFolder {
             write_durably(&self.path.join(BEFORE), before.as_bytes())?;
         }
         let intent = Intent::new(self.run.as_deref().unwrap_or_default(), step);
-        write_durably(&self.path.join("intent"), &serde_json::to_vec(&intent)?)?;
+        let path = self.path.join(INTENT);
+        write_durably(&path, &seal::to_json(INTENT_SEAL, &path, &intent)?)?;
         sys::sync_folder(&self.path)?;
         if let Some(steps) = self.path.parent() {
             sys::sync_folder(steps)?;
@@ -214,11 +218,13 @@ impl StepFolder {
         regular_length(&self.stdout())?.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// The intent with which the step was started, if it is a turn of this run.
+    /// The intent with which the step was started, if it is a turn of this run. One that a model has put there is none: it
+    /// would be carried out instead of the step.
     pub(crate) fn intent(&self) -> io::Result<Option<Step>> {
-        match regular::read(&self.path.join("intent"), OWN_BYTES_MAX) {
+        let path = self.path.join(INTENT);
+        match regular::read(&path, OWN_BYTES_MAX) {
             Ok(bytes) => {
-                let intent = serde_json::from_slice::<Intent>(&bytes).ok();
+                let intent = seal::from_json::<Intent>(INTENT_SEAL, &path, &bytes).ok();
                 Ok(intent
                     .and_then(|intent| intent.step_of(self.run.as_deref().unwrap_or_default())))
             }

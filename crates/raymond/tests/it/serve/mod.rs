@@ -11,7 +11,7 @@ mod streams;
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
     time::Duration,
 };
 
@@ -52,7 +52,11 @@ impl Answer {
 impl Server {
     pub(crate) fn start(project: &Project, arguments: &[&str]) -> Self {
         let arguments = [&["serve", "--port", "0"], arguments].concat();
-        let mut command = project.command(&arguments);
+        Self::of(project, project.command(&arguments))
+    }
+
+    /// The server that this command starts.
+    pub(crate) fn of(project: &Project, mut command: Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
