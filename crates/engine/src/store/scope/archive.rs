@@ -116,7 +116,7 @@ pub(super) fn read_all(path: &Path) -> Result<Files, ArchiveError> {
 }
 
 /// The files of a workflow, by name.
-type Files = BTreeMap<String, Vec<u8>>;
+pub(super) type Files = BTreeMap<String, Vec<u8>>;
 
 /// A workflow in a YAML file, and where its states stand in it.
 #[derive(Clone, Debug)]
@@ -295,16 +295,16 @@ fn is_portable(name: &str) -> bool {
     !(DEVICES.contains(&&*stem) || is_port || has_bad || name.ends_with(['.', ' ']))
 }
 
-/// Extracts an archive into a private directory and replaces the directory's previous contents. Returns the YAML
-/// if it is one.
-pub(super) fn extract(path: &Path, folder: &Path) -> Result<Option<Yaml>, ArchiveError> {
+/// Extracts an archive into a private directory and replaces the directory's previous contents. Returns its files, and the
+/// YAML if it is one.
+pub(super) fn extract(path: &Path, folder: &Path) -> Result<(Files, Option<Yaml>), ArchiveError> {
     let (files, yaml) = read_with_yaml(path)?;
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
     write_files(&files, folder)?;
-    Ok(yaml)
+    Ok((files, yaml))
 }
 
 fn write_files(files: &Files, folder: &Path) -> Result<(), ArchiveError> {

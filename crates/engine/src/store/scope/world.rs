@@ -18,17 +18,25 @@ use raymond_flow::{
 
 use super::{
     ScopeError,
-    archive::{self, FILE_BYTES_MAX, Yaml},
+    archive::{self, FILE_BYTES_MAX, Files, Yaml},
     source::{is_packed, list_folder, plain},
 };
 use crate::{
-    asks, exec::host::Mapping, store::results::Results, sys::clock, trust::regular, worktree,
+    asks,
+    exec::host::Mapping,
+    store::results::Results,
+    sys::clock,
+    trust::{private, regular},
+    worktree,
 };
 
 /// A directory of state files, and the environment of this process.
 #[derive(Debug)]
 pub(crate) struct DiskWorld {
     folder: PathBuf,
+    /// The files that were extracted to `folder`, if any were: a coding agent that may write below the state directory could
+    /// change them there.
+    extracted: Option<Files>,
     /// The YAML from which `folder` was extracted. As it was then: the line of a mistake is looked up in it.
     yaml: Option<Yaml>,
     /// Where values lie that a prompt names by their file.
@@ -61,12 +69,12 @@ impl DiskWorld {
         private: &Path,
         coding_agents: CodingAgents,
     ) -> Result<Self, ScopeError> {
-        let (folder, yaml) = if is_packed(scope) {
-            let yaml = archive::extract(scope, private)
+        let (folder, extracted, yaml) = if is_packed(scope) {
+            let (files, yaml) = archive::extract(scope, private)
                 .map_err(|source| ScopeError::Archive { path: scope.to_owned(), source })?;
-            (private.to_owned(), yaml)
+            (private.to_owned(), Some(files), yaml)
         } else {
-            (scope.to_owned(), None)
+            (scope.to_owned(), None, None)
         };
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         let (listed, failure) = (RefCell::default(), RefCell::new(None));
@@ -77,6 +85,7 @@ impl DiskWorld {
         let (variables, mapping) = (names.collect(), RefCell::new(None));
         Ok(Self {
             folder,
+            extracted,
             yaml,
             values,
             results,
@@ -142,6 +151,17 @@ impl DiskWorld {
         Ok(path)
     }
 
+    /// One of the extracted files. All of them are put right: the next step may start a script.
+    fn restored(&self, files: &Files, name: &str) -> io::Result<Vec<u8>> {
+        for (name, bytes) in files {
+            let path = self.folder.join(name);
+            if regular::read(&path, FILE_BYTES_MAX).ok().as_ref() != Some(bytes) {
+                private::write(&path, bytes)?;
+            }
+        }
+        files.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
     /// The error of listing the directory since the last call, if there was one. A verdict on an answer
     /// that was reached without the listing says nothing about the agent.
     pub(crate) fn take_failure(&self) -> Option<io::Error> {
@@ -178,7 +198,10 @@ impl World for DiskWorld {
     fn read(&self, name: &str) -> Result<Vec<u8>, WorldError> {
         let folder = name.rfind('/').and_then(|at| name.get(..=at)).unwrap_or_default();
         let read = self.place(folder);
-        let read = read.and_then(|_| regular::read_in(&self.folder, name, FILE_BYTES_MAX));
+        let read = read.and_then(|_| match &self.extracted {
+            Some(files) => self.restored(files, name),
+            None => regular::read_in(&self.folder, name, FILE_BYTES_MAX),
+        });
         read.map_err(|error| WorldError {
             what: format!("cannot read {}", self.folder.join(name).display()),
             why: error.to_string(),

@@ -286,3 +286,23 @@ esac
         }
     }
 }
+
+#[test]
+fn unpacked_workflow_is_not_changed_by_a_model() {
+    let change = "deploy='touch deployed; echo \"<result>deployed</result>\"'\n\
+                  for name in CHECK.sh lib.sh NEW.sh; do echo \"$deploy\" > .raymond/workflows/r/scope/$name; done\n\
+                  echo \"<goto>$(cat next)</goto>\"";
+    let project = Project::new([
+        ("START.sh", change),
+        ("CHECK.sh", ". \"$(dirname \"$0\")/lib.sh\"; echo \"<result>$answer</result>\""),
+        ("lib.sh", "answer=refused"),
+    ]);
+    let packed = raymond(&project, &["pack", "flow", "-o", "flow.zip"]);
+    assert_eq!(packed.code, 0, "{packed:?}");
+    project.write("next", "CHECK");
+    raymond(&project, &["flow.zip", "--id", "r"]).completed("refused");
+    raymond(&project, &["prune", "--yes", "--older-than", "0s"]);
+    project.write("next", "NEW");
+    raymond(&project, &["flow.zip", "--id", "r"]).failed(1, "NEW.sh");
+    assert!(!project.file("deployed").exists());
+}
