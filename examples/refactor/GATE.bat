@@ -1,0 +1,6 @@
+@echo off
+rem Git brings the bash that the script needs.
+git -c "alias.run=!bash" run "%RAYMOND_STATE_DIR:\=/%/GATE.sh"
+exit /b %errorlevel%
+rem Never reached: what the script prints, for lint and for the diagram.
+echo ^<goto^>NEXT^</goto^>
