@@ -4,6 +4,7 @@ use std::{
     fmt,
     iter::Sum,
     ops::{Add, AddAssign},
+    str::FromStr,
 };
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -109,6 +110,21 @@ impl fmt::Display for Usd {
     }
 }
 
+/// A text is no amount of dollars.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("is not an amount of dollars; expected for instance 5 or 0.50")]
+pub struct UsdError;
+
+impl FromStr for Usd {
+    type Err = UsdError;
+
+    /// Reads what a user types: `5`, `0.50` or `$5`.
+    fn from_str(text: &str) -> Result<Self, UsdError> {
+        let dollars = text.trim_start_matches('$').parse().map_err(|_| UsdError)?;
+        Self::from_dollars(dollars).ok_or(UsdError)
+    }
+}
+
 impl Serialize for Usd {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_f64(self.dollars())
@@ -147,6 +163,10 @@ mod tests {
         for dollars in [-0.01, f64::NAN, f64::INFINITY, 1e12] {
             assert_eq!(Usd::from_dollars(dollars), None);
         }
+        for text in ["", "$", "-1", "nan", "1e12", "5 dollars"] {
+            assert_eq!(text.parse::<Usd>(), Err(UsdError));
+        }
+        assert_eq!("$0.50".parse(), Ok(Usd::from_billionths(500_000_000)));
     }
 
     #[test]

@@ -2,11 +2,9 @@
 //! errors, and [`out`] prints everything. Text for users consists of [`mod@line`]s.
 
 mod advice;
-mod agent_settings;
 mod asker;
 mod cli;
 mod config;
-mod failover;
 mod failure;
 mod line;
 mod notify;

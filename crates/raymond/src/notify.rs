@@ -18,11 +18,8 @@ use raymond_engine::{
 };
 use raymond_flow::{id::AgentId, machine::Status, money::Usd};
 use serde_json::{Value, json};
-use toml::de::DeTable;
 
 use crate::{
-    config::{Origin, texts},
-    failure::Failure,
     out,
     report::{Next, question_json, warning},
 };
@@ -35,73 +32,13 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 const ERROR_BYTES_MAX: u64 = 1000;
 
 /// When the command can be called.
-const OCCASIONS: [&str; 5] = ["ask", "failed", "stopped", "paused", "completed"];
-
-/// The table `[notify]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NotifySettings {
-    command: Vec<String>,
-    /// When the command is called; `None` means only for `ask`.
-    on: Option<Vec<String>>,
-    /// As `raymond config` shows it: key, value, origin.
-    pub(crate) shown: Vec<(&'static str, String, Origin)>,
-}
-
-impl NotifySettings {
-    /// Whether there is no command to call.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.command.is_empty()
-    }
-
-    /// Adds the table of one file; it wins over earlier files.
-    pub(crate) fn add(
-        &mut self,
-        table: &DeTable<'_>,
-        at: &dyn Fn(usize) -> Origin,
-    ) -> Result<(), Failure> {
-        for (key, value) in table {
-            let origin = at(key.span().start);
-            let wrong = |why: &str| {
-                Err(Failure::usage(format!("{origin}: `notify.{}` {why}", key.get_ref())))
-            };
-            let words = texts(value.get_ref());
-            let name = match (key.get_ref().as_ref(), &words) {
-                ("command", Some(words)) => {
-                    if words.first().is_some_and(|program| program.trim().is_empty()) {
-                        return wrong("names no program");
-                    }
-                    self.command.clone_from(words);
-                    "command"
-                }
-                ("on", Some(words)) => {
-                    let unknown = words.iter().find(|word| !OCCASIONS.contains(&word.as_str()));
-                    if let Some(word) = unknown {
-                        let known = OCCASIONS.join(", ");
-                        return wrong(&format!("does not know `{word}`; it knows: {known}"));
-                    }
-                    self.on = Some(words.clone());
-                    "on"
-                }
-                ("command" | "on", None) => return wrong("is a list of texts"),
-                _ => return wrong("is no setting; there are: command, on"),
-            };
-            self.shown.retain(|(shown, ..)| *shown != name);
-            self.shown.push((name, format!("{:?}", words.unwrap_or_default()), origin));
-        }
-        Ok(())
-    }
-
-    fn tells(&self, occasion: &str) -> bool {
-        match &self.on {
-            Some(on) => on.iter().any(|word| word == occasion),
-            None => occasion == "ask",
-        }
-    }
-}
+pub(crate) const OCCASIONS: [&str; 5] = ["ask", "failed", "stopped", "paused", "completed"];
 
 /// The observer that calls the command.
 pub(crate) struct NotifyObserver {
-    settings: NotifySettings,
+    command: Vec<String>,
+    /// When it is called; `None` means only for `ask`.
+    on: Option<Vec<String>>,
     next: Next,
     calls: Vec<JoinHandle<()>>,
     problems: (Sender<String>, Receiver<String>),
@@ -109,13 +46,20 @@ pub(crate) struct NotifyObserver {
 }
 
 impl NotifyObserver {
-    pub(crate) fn new(settings: NotifySettings, next: Next) -> Self {
+    pub(crate) fn new(command: Vec<String>, on: Option<Vec<String>>, next: Next) -> Self {
         let problems = mpsc::channel();
-        Self { settings, next, calls: Vec::new(), problems, result: None }
+        Self { command, on, next, calls: Vec::new(), problems, result: None }
+    }
+
+    fn is_called_on(&self, occasion: &str) -> bool {
+        match &self.on {
+            Some(on) => on.iter().any(|word| word == occasion),
+            None => occasion == "ask",
+        }
     }
 
     fn asked(&mut self, question: &PublishedQuestion) {
-        if self.settings.tells("ask") {
+        if self.is_called_on("ask") {
             let question = question_json(&self.next.id, question, &self.next);
             self.call(json!({ "event": "ask", "run": self.next.id, "ask": question }));
         }
@@ -123,7 +67,7 @@ impl NotifyObserver {
 
     fn finished(&mut self, status: Status, total_cost_usd: Usd) {
         let occasion = status.to_string();
-        if self.settings.tells(&occasion) {
+        if self.is_called_on(&occasion) {
             self.call(json!({
                 "event": occasion, "run": self.next.id, "status": occasion, "result": self.result,
                 "total_cost_usd": total_cost_usd, "command": self.next.command("status"),
@@ -133,7 +77,7 @@ impl NotifyObserver {
 
     /// Calls the command in a thread of its own.
     fn call(&mut self, message: Value) {
-        let (command, problems) = (self.settings.command.clone(), self.problems.0.clone());
+        let (command, problems) = (self.command.clone(), self.problems.0.clone());
         let call = move || {
             if let Err(why) = call(&command, &message) {
                 let program = command.first().map_or("", String::as_str);

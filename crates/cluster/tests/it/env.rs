@@ -144,6 +144,14 @@ impl Cluster {
         let (port, namespace) = server();
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("project")).unwrap();
+        let settings = folder.path().join(".config/raymond");
+        fs::create_dir_all(&settings).unwrap();
+        let agent = folder.path().join("agent.sh");
+        let table = format!(
+            "agent = 'program'\n[agents.program]\nprogram = 'bash'\narguments = ['{}']\n",
+            agent.display()
+        );
+        fs::write(settings.join("config.toml"), table).unwrap();
         let store = format!("file://{}", folder.path().join("store").display());
         let (server, is_in_memory, variables) = (None, true, Vec::new());
         Some(Self {
@@ -238,7 +246,6 @@ impl Cluster {
                 command.env_remove(name);
             }
         }
-        command.env("RAYMOND_AGENT_PROGRAM", format!("bash {}", self.file("agent.sh").display()));
         command.env("XDG_CONFIG_HOME", self.file(".config"));
         command.env("XDG_STATE_HOME", self.file(".state"));
         command.env("TEMPORAL_NAMESPACE", &self.namespace);

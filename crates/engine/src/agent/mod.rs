@@ -9,11 +9,11 @@ mod allowance;
 mod checkup;
 mod claude;
 mod codex;
+mod config;
 pub mod handshake;
 mod limit;
 mod lines;
 pub mod marks;
-mod native;
 mod pi;
 mod program;
 mod scripted;
@@ -40,10 +40,10 @@ use serde::{Deserialize, Serialize};
 use crate::agent::marks::TurnMarks;
 
 pub use crate::exec::step::LiveMessage;
-pub use acp::{AcpAgent, AcpConfig, AcpTurn};
+pub use acp::AcpTurn;
 pub use checkup::{Checkup, CheckupAnswer, Diagnosis, Versions};
 pub use claude::{ClaudeAgent, ClaudeConfig};
-pub use native::{NATIVES, Native, NativeConfig};
+pub use config::{AgentConfig, AgentKind, NATIVES};
 pub use program::{Prices, ProgramAgent, ProgramConfig};
 pub use scripted::{Given, Script, ScriptedAgent, ScriptedReply};
 pub use transcript::{

@@ -33,8 +33,9 @@ use raymond_flow::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Activity, CodingAgent, DETAIL_BYTES_MAX, Entry, ToolDetail, ToolOutcome, TranscriptReader,
-    TurnCommand, TurnEnd, TurnOutput, TurnRequest, account, cut, lines::object, misconfigured,
+    Activity, AgentConfig, AgentKind, CodingAgent, DETAIL_BYTES_MAX, Entry, ToolDetail,
+    ToolOutcome, TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest, account, cut,
+    lines::object, misconfigured,
 };
 
 /// The longest last line: the longest payload is shorter, also with every character of it escaped.
@@ -62,8 +63,49 @@ pub struct ProgramConfig {
     pub promises_cost: bool,
 }
 
+/// Any program.
+pub(super) const KIND: AgentKind = AgentKind {
+    name: "program",
+    keys: &[
+        "program",
+        "arguments",
+        "model",
+        "names_sessions",
+        "can_branch",
+        "reports_cost",
+        "can_continue",
+        "can_limit",
+        "prices",
+        "kind",
+    ],
+    make: |config| Box::new(ProgramAgent::new(ProgramConfig::from(&config))),
+};
+
+impl From<&AgentConfig> for ProgramConfig {
+    fn from(config: &AgentConfig) -> Self {
+        Self {
+            name: config.name.clone(),
+            program: config.program.iter().chain(&config.arguments).cloned().collect(),
+            model: config.model.clone(),
+            capabilities: Capabilities {
+                names_sessions: config.names_sessions.unwrap_or(false),
+                can_branch: config.can_branch.unwrap_or(true),
+                reports_cost: config.reports_cost.unwrap_or(true),
+                can_continue: config.can_continue.unwrap_or(true),
+                limits_tools: false,
+                has_permissions: false,
+                can_limit: config.can_limit.unwrap_or(false),
+                has_options: false,
+            },
+            prices: config.prices,
+            promises_cost: config.reports_cost == Some(true),
+        }
+    }
+}
+
 /// Prices for a million tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Prices {
     /// Input that was not cached.
     pub input: Usd,

@@ -109,7 +109,9 @@ impl LimitChange {
         }
         limits.max_parallel = self.max_parallel.unwrap_or(limits.max_parallel);
         limits.max_retries = self.max_retries.unwrap_or(limits.max_retries);
-        limits.retry_for_ms = self.retry_for_ms.unwrap_or(limits.retry_for_ms);
+        // No retries are none of either kind, unless the time is given, too.
+        let none = (self.max_retries == Some(0)).then_some(0);
+        limits.retry_for_ms = self.retry_for_ms.or(none).unwrap_or(limits.retry_for_ms);
         limits
     }
 }

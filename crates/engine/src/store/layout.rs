@@ -21,7 +21,7 @@ const WORKTREES: &str = "worktrees";
 const GITIGNORE: &str =
     "# Written by raymond. Only the settings belong into version control.\n*\n!config.toml\n";
 
-/// The state directory: `.raymond`, or the argument of `--state-dir`.
+/// The state directory: `.raymond`, or the argument of `--data-dir`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDir {
     root: PathBuf,

@@ -4,10 +4,8 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
-use raymond_flow::money::Usd;
-
-use super::{authoring::Authoring, upkeep::Upkeep};
-use crate::config;
+use super::{authoring::Authoring, options::LimitOptions, upkeep::Upkeep};
+use crate::config::Overrides;
 
 /// The version, with the commit that it was built from if that is known.
 const VERSION: &str = env!("RAYMOND_BUILD");
@@ -395,61 +393,8 @@ pub(crate) struct Test {
 #[derive(Clone, Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch that can be typed")]
 pub(crate) struct Options {
-    /// The model for states that name none.
-    #[arg(long, value_parser = no_option)]
-    pub(crate) model: Option<String>,
-
-    /// The effort for states that name none.
-    #[arg(long, value_parser = no_option)]
-    pub(crate) effort: Option<String>,
-
-    /// Budget of all agents together in US dollars; 0 is no limit [default: 10].
-    #[arg(long, value_name = "USD", value_parser = dollars, allow_negative_numbers = true)]
-    pub(crate) budget: Option<f64>,
-
-    /// Maximum number of states that all agents together enter; 0 is no limit [default: 0].
-    #[arg(long, value_name = "N")]
-    pub(crate) max_iterations: Option<u64>,
-
-    /// Maximum number of coding agent turns that run at once [default: 16].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_parallel: Option<u32>,
-
-    /// How long a step may print nothing: seconds, or 10m, 2h; 0 is no limit [default: 10m].
-    #[arg(long, value_name = "TIME")]
-    pub(crate) timeout: Option<raymond_flow::source::Timeout>,
-
-    /// How often a turn is retried after a failure of an unknown kind; 0 retries nothing [default: 3].
-    #[arg(long, value_name = "N")]
-    pub(crate) retries: Option<u32>,
-
-    /// How long a turn is retried while the provider is overloaded or cannot be reached [default: 10m].
-    #[arg(long, value_name = "TIME")]
-    pub(crate) retry_for: Option<raymond_flow::source::Timeout>,
-
-    /// Let coding agents use every tool without asking. Read `raymond help operations` first.
-    #[arg(long)]
-    pub(crate) dangerously_skip_permissions: bool,
-
-    /// Coding agent for states that name none [default: claude].
-    #[arg(long, value_name = "NAME")]
-    pub(crate) agent: Option<String>,
-
-    /// Number of idle coding agent processes that are kept for further turns; 0 is none [default: 4].
-    #[arg(long, value_name = "N")]
-    pub(crate) warm: Option<usize>,
-
-    /// Pause the run and exit when a usage limit is reached, or when only questions to people are left.
-    #[arg(long)]
-    pub(crate) no_wait: bool,
-
-    /// Percent of a usage limit (5-hour, weekly) from which on it counts as reached; 0 is never [default: 0].
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(..=100))]
-    pub(crate) usage_max: Option<u32>,
-
-    /// What to do when a person is asked: wait, default (answer by default) or fail [default: wait].
-    #[arg(long, value_name = "WHAT", value_parser = ["wait", "default", "fail"])]
-    pub(crate) ask: Option<String>,
+    #[command(flatten)]
+    pub(crate) overrides: Overrides,
 
     /// Write a debug directory with everything that happens, in .raymond/debug.
     #[arg(long)]
@@ -483,18 +428,8 @@ pub(crate) struct Options {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Place {
     /// Directory for runs and settings [default: .raymond of this project].
-    #[arg(long, value_name = "DIR", alias = "state-dir")]
+    #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-}
-
-pub(crate) fn dollars(text: &str) -> Result<f64, String> {
-    let amount = text.trim_start_matches('$').parse().ok();
-    let amount = amount.filter(|dollars| Usd::from_dollars(*dollars).is_some());
-    amount.ok_or_else(|| "is not an amount of dollars; expected for instance 5 or 0.50".to_owned())
-}
-
-fn no_option(text: &str) -> Result<String, String> {
-    config::option(text).map_or_else(|| Ok(text.to_owned()), |wrong| Err(wrong.to_owned()))
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {
@@ -504,29 +439,4 @@ fn key_value(text: &str) -> Result<(String, String), String> {
         return Err(format!("`{key}` is not a name: letters, digits, `_`, `-` and `.`"));
     }
     Ok((key.to_owned(), value.to_owned()))
-}
-
-/// The limits to change.
-#[derive(Debug, Args)]
-#[group(required = true, multiple = true)]
-pub(crate) struct LimitOptions {
-    /// Budget of all agents together in US dollars; 0 is no limit.
-    #[arg(long, value_name = "USD")]
-    pub(crate) budget: Option<f64>,
-
-    /// Maximum number of states that all agents together enter; 0 is no limit.
-    #[arg(long, value_name = "N")]
-    pub(crate) max_iterations: Option<u64>,
-
-    /// Maximum number of coding agent turns that run at once.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_parallel: Option<u32>,
-
-    /// Retries after a failure of an unknown kind; 0 retries nothing.
-    #[arg(long, value_name = "N")]
-    pub(crate) retries: Option<u32>,
-
-    /// How long a turn is retried while the provider is overloaded or cannot be reached.
-    #[arg(long, value_name = "TIME")]
-    pub(crate) retry_for: Option<raymond_flow::source::Timeout>,
 }

@@ -4,6 +4,7 @@ mod args;
 mod authoring;
 pub(crate) mod commands;
 pub(crate) mod mistyped;
+mod options;
 mod upkeep;
 
 use std::{env, process::ExitCode};

@@ -6,6 +6,8 @@ use std::{path::PathBuf, process::ExitCode, str::FromStr, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use raymond_flow::machine::Status;
+#[cfg(feature = "serve")]
+use raymond_flow::money::Usd;
 
 #[cfg(feature = "serve")]
 use super::commands::{open, serve};
@@ -210,8 +212,8 @@ pub(crate) struct Serve {
     pub(crate) recover: bool,
 
     /// The highest budget that a run can be given from the page, in US dollars; 0 is no limit [default: 50].
-    #[arg(long, value_name = "USD", value_parser = super::args::dollars)]
-    pub(crate) max_budget: Option<f64>,
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_budget: Option<Usd>,
 }
 
 /// How the page is opened.

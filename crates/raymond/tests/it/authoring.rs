@@ -227,8 +227,8 @@ fn state_directory_is_ignored_by_git_except_for_its_settings() {
     assert_eq!(status(), "?? .raymond/config.toml\n?? flow/START.sh\n");
     // Another folder may be the user's: nothing is written to it.
     fs::create_dir(project.file("mine")).unwrap();
-    project.raymond(&["flow", "--state-dir", "mine"]).completed("x");
+    project.raymond(&["flow", "--data-dir", "mine"]).completed("x");
     assert!(!project.file("mine/.gitignore").exists());
-    project.raymond(&["flow", "--state-dir", "new"]).completed("x");
+    project.raymond(&["flow", "--data-dir", "new"]).completed("x");
     assert!(project.file("new/.gitignore").exists());
 }

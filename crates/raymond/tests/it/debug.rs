@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::env::{Project, Ran};
+use crate::env::{Project, Ran, WithAgent as _};
 
 /// Answers with the next line of `replies/STATE`.
 const AGENT: &str = r#"
@@ -33,7 +33,7 @@ fn replies(project: &Project, state: &str, replies: &[Value]) {
 fn start(project: &Project, more: &[&str]) -> Ran {
     let mut command =
         project.command(&[&["start", "flow", "--id", "r", "--debug", "--no-lint"], more].concat());
-    command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+    command.agent("bash agent.sh");
     Ran::of(&command.output().unwrap())
 }
 

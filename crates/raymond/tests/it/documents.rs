@@ -45,8 +45,7 @@ fn run_commands(name: &str) -> usize {
             }
             let mut shell = Command::new("bash");
             shell.args(["-c", &command]).current_dir(project.path()).envs(project.user());
-            shell.env("PATH", &path);
-            shell.env_remove("RAYMOND_AGENT_PROGRAM").stdin(Stdio::null());
+            shell.env("PATH", &path).stdin(Stdio::null());
             let ran = Ran::of(&shell.output().unwrap());
             assert_eq!(ran.code, 0, "{name}: {command}\n{}{}", ran.stdout, ran.stderr);
             if let Some((_, promise)) = line.split_once("# prints: ") {

@@ -195,6 +195,39 @@ pub(crate) fn reaper_of(project: &Project, step: &str) -> u32 {
     line["reaper"].as_u64().unwrap().try_into().unwrap()
 }
 
+/// The settings of the coding agent `program`, which is this program with these arguments.
+#[cfg(unix)]
+pub(crate) fn agent_table(words: &str) -> String {
+    let mut words = words.split_whitespace();
+    let program = words.next().unwrap();
+    let arguments: Vec<_> = words.collect();
+    format!("[agents.program]\nprogram = {program:?}\narguments = {arguments:?}\n")
+}
+
+/// A command with a coding agent.
+#[cfg(unix)]
+pub(crate) trait WithAgent {
+    /// A program that carries out the prompts of states that name no coding agent: `program` in the user's settings.
+    fn agent(&mut self, words: impl AsRef<str>) -> &mut Self;
+}
+
+#[cfg(unix)]
+impl WithAgent for Command {
+    fn agent(&mut self, words: impl AsRef<str>) -> &mut Self {
+        let folder = self.get_envs().find_map(|(name, value)| {
+            (name == "XDG_CONFIG_HOME").then(|| Path::new(value.unwrap()).join("raymond"))
+        });
+        let (folder, table) = (folder.unwrap(), agent_table(words.as_ref()));
+        let path = folder.join("config.toml");
+        // Another command may be reading it.
+        if fs::read_to_string(&path).ok().as_ref() != Some(&table) {
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(&path, table).unwrap();
+        }
+        self.env("RAYMOND_AGENT", "program")
+    }
+}
+
 /// The outcome of a call of `raymond`.
 #[derive(Debug)]
 pub(crate) struct Ran {

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::env::{Project, Ran, wait_until};
+use crate::env::{Project, Ran, WithAgent as _, agent_table, wait_until};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -374,12 +374,15 @@ fn recover_takes_the_options_that_are_typed() {
 fn run_is_not_resumed_with_another_coding_agent() {
     let project = Project::new([("START.md", "x")]);
     project.write("agent.sh", "cat > /dev/null; exit 1");
-    let program = [("RAYMOND_AGENT_PROGRAM", "bash agent.sh")];
-    let arguments = ["start", "flow", "--id", "r", "--retries", "0", "--no-lint"];
-    assert_eq!(with_env(&project, &arguments, &program).code, 1);
+    let settings = format!("agent = 'program'\n{}", agent_table("bash agent.sh"));
+    project.write(".raymond/config.toml", &settings);
+    let ran = project.raymond(&["start", "flow", "--id", "r", "--retries", "0", "--no-lint"]);
+    assert_eq!(ran.code, 1);
+    project.write(".raymond/config.toml", "");
     project.raymond(&["run", "r"]).failed(2, "the coding agent `program`, which is not configured");
     project.write("agent.sh", "cat > /dev/null; echo '{\"result\":\"<result>x</result>\"}'");
-    with_env(&project, &["run", "r"], &program).completed("x");
+    project.write(".raymond/config.toml", &settings);
+    project.raymond(&["run", "r"]).completed("x");
 }
 
 #[test]
@@ -431,24 +434,24 @@ fn script_that_prints_no_tag_shows_what_it_printed() {
 
 #[test]
 fn advice_is_a_complete_command_that_works() {
-    let agent = [("RAYMOND_AGENT_PROGRAM", "bash agent.sh")];
     let project = Project::new([("START.md", "x"), ("END.md", "y")]);
+    let raymond = |arguments: &[&str]| {
+        Ran::of(&project.command(arguments).agent("bash agent.sh").output().unwrap())
+    };
     let reply = "cat > /dev/null; case $RAYMOND_STATE in START*) t='<goto>END</goto>' ;; \
                  *) t='<result>done</result>' ;; esac; \
                  printf '{\"result\": \"%s\", \"cost_usd\": 0.25}\\n' \"$t\"";
     project.write("agent.sh", reply);
     let arguments =
         ["start", "flow", "--no-lint", "--id", "r", "--budget", "0.2", "--data-dir", "my data"];
-    let ran = with_env(&project, &arguments, &agent).failed(3, "$0.25 of $0.20 are spent");
+    let ran = raymond(&arguments).failed(3, "$0.25 of $0.20 are spent");
     let advice = ran.stderr.lines().find_map(|line| line.split_once("raymond resume ")).unwrap().1;
     assert_eq!(advice, "r --data-dir 'my data' --budget 0.50");
-    for shown in
-        [&ran.stderr, &with_env(&project, &["status", "--data-dir", "my data"], &agent).stdout]
-    {
+    for shown in [&ran.stderr, &raymond(&["status", "--data-dir", "my data"]).stdout] {
         assert!(!shown.contains(" ID"), "{shown}");
     }
     let words = ["resume", "r", "--data-dir", "my data", "--budget", "0.50"];
-    with_env(&project, &words, &agent).completed("done");
+    raymond(&words).completed("done");
 }
 
 #[test]
@@ -649,9 +652,7 @@ fn data_dir_option_sets_the_directory_for_runs() {
     let project = simple();
     project.raymond(&["start", "flow", "--id", "r", "--data-dir", "here"]).completed("the end");
     assert!(project.file("here/workflows/r.journal").exists());
-    // The name that it had before.
-    assert!(project.raymond(&["list", "--state-dir", "here"]).stdout.contains("completed"));
-    assert!(!project.raymond(&["list", "--help"]).stdout.contains("state-dir"));
+    assert!(project.raymond(&["list", "--data-dir", "here"]).stdout.contains("completed"));
 }
 
 #[test]
@@ -721,7 +722,7 @@ fn items_of_workers_are_named_wherever_workers_are() {
     ]);
     project.write("agent.sh", "echo '{\"result\": \"<result>w</result>\", \"cost_usd\": 0.1}'");
     let mut command = project.command(&["flow", "--id", "r"]);
-    let ran = command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh").output().unwrap();
+    let ran = command.agent("bash agent.sh").output().unwrap();
     let ran = Ran::of(&ran).completed("x");
     let fork = "fork 3 workers, main_w1 (src/1.rs) to main_w3 (src/3.rs)";
     assert!(ran.stderr.contains(fork), "{}", ran.stderr);

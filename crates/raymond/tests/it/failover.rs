@@ -101,8 +101,8 @@ fn settings_of_failover_are_checked() {
     for (failover, expected) in [
         ("order = ['first', 'oracle']", "there is no coding agent `oracle`"),
         ("order = 'first'", "`failover.order` must be a list of strings"),
-        ("order = []\nhandoff = 1", "`failover.handoff` must be true or false"),
-        ("other = 1", "`failover.other` is unknown"),
+        ("order = []\nhandoff = 1", "`failover.handoff`: `1` is neither true nor false"),
+        ("other = 1", "unknown setting `failover.other`"),
         ("order = ['first', 'codex']", "`failover.order` names `codex`, which does not report"),
     ] {
         let project = project(failover, [("START.md", "<result>x</result>")]);

@@ -20,7 +20,7 @@ use std::{
 };
 
 use crate::{
-    env::{Project, Ran, kill},
+    env::{Project, Ran, WithAgent as _, agent_table, kill},
     recovery::{Chance, chain, joined},
 };
 
@@ -388,7 +388,7 @@ fn storm(seed: u64, project: &Project) {
     loop {
         let began = project.read(".raymond/workflows/r.journal").contains('\n');
         let mut command = project.command(if began { &["run", "r"] } else { &START });
-        command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+        command.agent("bash agent.sh");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // After some rounds the kills stop: a run that is killed every time never completes.
         while child.try_wait().unwrap().is_none() && chance.below(6) > 0 {
@@ -694,7 +694,7 @@ fn on_a_small_disk(reserve: &str, check: &str) {
             rm -rf disk/* log
             head -c $((($(stat -f -c '%a * %S' disk) - room * 1024))) /dev/zero > disk/filler 2>/dev/null || true
             set +e
-            "$1" start flow --id r --state-dir disk/state > out 2> err
+            "$1" start flow --id r --data-dir disk/state > out 2> err
             code=$?
             set -e
             if [ $code != 0 ] && [ ! -s err ]; then echo "room $room: failed without a word"; exit 1; fi
@@ -705,7 +705,7 @@ fn on_a_small_disk(reserve: &str, check: &str) {
                 command="run r"
                 test -s disk/state/workflows/r.journal || command="start flow --id r"
                 set +e
-                "$1" $command --state-dir disk/state > out 2> err
+                "$1" $command --data-dir disk/state > out 2> err
                 code=$?
                 set -e
             done
@@ -802,12 +802,14 @@ fn unsteady_project() -> Project {
          case $name in S*) echo $name >> log; echo \"$tag\" > tag ;; *) tag=$(cat tag) ;; esac; head -c 20000 /dev/zero | tr '\\0' x; echo; \
          echo \"{\\\"result\\\": \\\"$tag\\\"}\"",
     );
+    fs::create_dir_all(project.file(".config/raymond")).unwrap();
+    project.write(".config/raymond/config.toml", &agent_table("bash agent.sh"));
     project
 }
 
 /// Runs it on a disk that another process fills and empties, until it is over.
 const ON_AN_UNSTEADY_DISK: &str = r#"
-    export RAYMOND_AGENT_PROGRAM="bash agent.sh"
+    export RAYMOND_AGENT=program
     RANDOM=$SEED
     while :; do
         head -c $((RANDOM % 8 * 1024 * 1024)) /dev/zero > disk/filler
@@ -819,10 +821,10 @@ const ON_AN_UNSTEADY_DISK: &str = r#"
     for attempt in $(seq 200); do
         command="resume r"
         test -s disk/state/workflows/r.journal || command="start flow --id r"
-        "$1" $command --state-dir disk/state > out 2>> err && break
+        "$1" $command --data-dir disk/state > out 2>> err && break
     done
     kill $filler; wait $filler; rm -f disk/filler
-    "$1" log r --json --state-dir disk/state > events || exit 1
+    "$1" log r --json --data-dir disk/state > events || exit 1
     cp -r disk/state/workflows/r/steps steps
     cat out
 "#;
@@ -873,11 +875,11 @@ fn script_that_fills_the_disk_pauses_the_run_until_there_is_space() {
         "[ -e mended ] || head -c 10000000 /dev/zero; echo '<result>fine</result>'",
     )]);
     let script = r#"
-        "$1" start flow --id r --state-dir disk/state 2> err
+        "$1" start flow --id r --data-dir disk/state 2> err
         echo "code $?"
         rm disk/state/workflows/r/steps/main.1/stdout
         touch mended
-        "$1" run r --state-dir disk/state
+        "$1" run r --data-dir disk/state
     "#;
     let Some(ran) = with_a_small_disk(&project, script) else { return };
     assert_eq!(ran.stdout, "code 4\nfine\n", "{}{}", project.read("err"), ran.stderr);
@@ -900,12 +902,14 @@ fn full_disk_while_a_step_is_prepared_pauses_the_run_and_starts_nothing_twice() 
         "agent.sh",
         "cat > /dev/null; echo next >> log; echo '{\"result\": \"<result>fine</result>\"}'",
     );
+    fs::create_dir_all(project.file(".config/raymond")).unwrap();
+    project.write(".config/raymond/config.toml", &agent_table("bash agent.sh"));
     let script = r#"
-        export RAYMOND_AGENT_PROGRAM="bash agent.sh"
-        "$1" start flow --no-lint --id r --state-dir disk/state 2> err
+        export RAYMOND_AGENT=program
+        "$1" start flow --no-lint --id r --data-dir disk/state 2> err
         echo "code $?"
         rm disk/filler
-        "$1" resume r --state-dir disk/state
+        "$1" resume r --data-dir disk/state
     "#;
     let Some(ran) = with_a_disk(&project, "1200k", "0", script) else { return };
     let told = project.read("err");
@@ -921,11 +925,11 @@ fn run_that_cannot_start_on_a_full_disk_leaves_no_files() {
         mkdir -p -m 700 disk/state/workflows/r/steps
         : > disk/state/workflows/r.lock
         head -c 10000000 /dev/zero > disk/big 2> /dev/null
-        "$1" start flow --id r --state-dir disk/state 2> err
+        "$1" start flow --id r --data-dir disk/state 2> err
         echo "code $?"
-        "$1" list --state-dir disk/state
+        "$1" list --data-dir disk/state
         rm disk/big
-        "$1" start flow --id r --state-dir disk/state
+        "$1" start flow --id r --data-dir disk/state
     "#;
     let Some(ran) = with_a_small_disk(&project, script) else { return };
     assert_eq!(ran.stdout, "code 1\nfine\n", "{}{}", project.read("err"), ran.stderr);

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
-use crate::env::Project;
+use crate::env::{Project, WithAgent as _};
 
 /// A coding agent for the guide.
 const AGENT: &str = "#!/bin/bash\ncat > /dev/null\n\
@@ -60,7 +60,7 @@ fn run(project: &Project, command: &str) {
         .current_dir(project.path())
         .envs(project.user())
         .env("PATH", format!("{}:{path}", project.path().display()))
-        .env("RAYMOND_AGENT_PROGRAM", format!("bash {}", project.file("agent").display()))
+        .agent(format!("bash {}", project.file("agent").display()))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use crate::env::{Project, Ran};
+use crate::env::{Project, Ran, WithAgent as _};
 
 /// A coding agent that answers with the prompt that it got.
 const ECHO: &str = "prompt=$(cat); echo \"{\\\"result\\\": \\\"<result>$prompt</result>\\\"}\"";
@@ -15,7 +15,7 @@ fn project(prompt: &str) -> Project {
 
 fn run(project: &Project, arguments: &[&str]) -> Ran {
     let mut command = project.command(arguments);
-    Ran::of(&command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh").output().unwrap())
+    Ran::of(&command.agent("bash agent.sh").output().unwrap())
 }
 
 #[test]

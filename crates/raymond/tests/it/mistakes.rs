@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::env::{Project, Ran};
+use crate::env::{Project, Ran, WithAgent as _};
 
 /// A workflow of two scripts.
 fn simple() -> Project {
@@ -211,12 +211,12 @@ fn missing_tag_names_the_tag_to_write() {
     project
         .write("agent.sh", "cat > /dev/null; echo '{\"result\": \"I did it.\", \"cost_usd\": 0}'");
     let mut command = project.command(&["flow", "--id", "r", "--no-lint"]);
-    let ran = Ran::of(&command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh").output().unwrap());
+    let ran = Ran::of(&command.agent("bash agent.sh").output().unwrap());
     let ran =
         ran.failed(1, "`allowed_transitions`").failed(1, "See its answer: raymond show r main\n");
     assert!(!ran.stderr.contains("echo '<result>"), "{ran:?}");
     let mut command = project.command(&["show", "r", "main"]);
-    let shown = command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh").output().unwrap();
+    let shown = command.agent("bash agent.sh").output().unwrap();
     assert!(Ran::of(&shown).stdout.contains("I did it."));
 }
 
@@ -243,7 +243,7 @@ fn question_without_people_names_the_option_that_waits_for_them() {
 fn missing_program_of_another_coding_agent_is_not_called_claude_code() {
     let project = Project::new([("START.md", "Do it.")]);
     let mut command = project.command(&["flow", "--budget", "0", "--no-lint"]);
-    let ran = Ran::of(&command.env("RAYMOND_AGENT_PROGRAM", "./nowhere").output().unwrap());
+    let ran = Ran::of(&command.agent("./nowhere").output().unwrap());
     let ran = ran.failed(1, "`./nowhere` is not installed").failed(1, "`program`");
     assert!(!ran.stderr.contains("npm"), "{ran:?}");
 }

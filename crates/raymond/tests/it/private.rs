@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::env::{Project, as_nobody, wait_until};
+use crate::env::{Project, WithAgent as _, as_nobody, wait_until};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -59,7 +59,7 @@ fn all_files_of_a_run_are_private_whatever_the_umask() {
         let arguments =
             ["start", "flow", "--id", "r", "--debug", "--detach", "--no-lint", "--log-file", "log"];
         let mut command = project.command_with_umask(umask, &arguments);
-        command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+        command.agent("bash agent.sh");
         assert!(command.status().unwrap().success());
         wait_until("the script began", PATIENCE, || project.file("began").exists());
         let found = tree(&project.file(".raymond"));
@@ -102,7 +102,7 @@ fn waiting() -> Project {
     set_mode(&project.file(".raymond"), 0o755);
     let arguments = ["start", "flow", "--id", "r", "--detach", "--no-lint"];
     let mut command = project.command_with_umask("000", &arguments);
-    command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+    command.agent("bash agent.sh");
     assert!(command.status().unwrap().success());
     wait_until("the script began", PATIENCE, || project.file("began").exists());
     project

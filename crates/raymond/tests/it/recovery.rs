@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::env::{Project, Ran, kill, reaper_of, wait_until};
+use crate::env::{Project, Ran, WithAgent as _, kill, reaper_of, wait_until};
 
 /// A deterministic random generator, so that a failure can be reproduced.
 pub(crate) struct Chance(pub(crate) u64);
@@ -237,7 +237,7 @@ fn output_of_a_process_that_outlives_its_turn_is_not_the_answer() {
     project.write("agent.sh", &format!("{left_behind} touch began; while [ ! -e go ]; do sleep 0.01; done; echo '{{\"result\": \"<result>right</result>\"}}'"));
     let command = |arguments: &[&str]| {
         let mut command = project.command(arguments);
-        command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+        command.agent("bash agent.sh");
         command
     };
     let mut child = command(&["start", "flow", "--id", "r", "--no-lint"]).spawn().unwrap();
@@ -377,7 +377,7 @@ fn no_process_of_a_lost_turn_runs_beside_its_next_attempt() {
     );
     project.write("agent.sh", &says);
     let mut command = project.command(&["start", "flow", "--id", "r", "--no-lint"]);
-    command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh").stderr(Stdio::piped());
+    command.agent("bash agent.sh").stderr(Stdio::piped());
     let child = command.stdout(Stdio::piped()).spawn().unwrap();
     wait_until("the turn began", Duration::from_mins(1), || project.file("began").exists());
     kill_keeper_and_reapers(&project);
@@ -443,7 +443,7 @@ fn answers_of_a_deleted_run_do_not_count_for_a_new_run() {
         let says = format!("echo '{{\"result\": \"<result>{answer}</result>\"}}'");
         project.write("agent.sh", &says);
         let mut command = project.command(&["start", "flow", "--id", "r", "--no-lint"]);
-        command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+        command.agent("bash agent.sh");
         Ran::of(&command.output().unwrap()).completed(answer);
         delete_journal(&project);
     }

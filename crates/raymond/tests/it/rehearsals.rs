@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::env::{Project, Ran};
+use crate::env::{Project, Ran, WithAgent as _};
 
 const STATES: [(&str, &str); 3] = [
     (
@@ -143,10 +143,10 @@ fn finished_run_becomes_a_case_that_passes() {
         "--var",
         "colour=blue",
     ]);
-    command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+    command.agent("bash agent.sh");
     Ran::of(&command.output().unwrap()).completed("scripted");
     let mut command = project.command(&["test", "flow", "--record", "r"]);
-    command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+    command.agent("bash agent.sh");
     assert_eq!(Ran::of(&command.output().unwrap()).stdout, "flow/tests/r.yaml\n");
     let case = project.read("flow/tests/r.yaml");
     assert!(
@@ -219,7 +219,7 @@ fn recorded_replies_are_in_the_order_of_their_prompts() {
     );
     let run = |arguments: &[&str]| {
         let mut command = project.command(arguments);
-        command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+        command.agent("bash agent.sh");
         Ran::of(&command.output().unwrap())
     };
     run(&["start", "flow", "--id", "r", "--no-lint"]).completed("x");

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::env::{Project, Ran};
+use crate::env::{Project, Ran, WithAgent as _};
 
 /// A result of some 100 KB with quotation marks, line ends and control characters, as a shell prints it.
 const PRINT: &str = r#"for i in $(seq 5000); do printf 'line "%s" of %s\001\n' $i "$part"; done"#;
@@ -120,7 +120,7 @@ fn prompt_gets_a_long_result_and_says_when_it_is_too_long() {
     ]);
     project.write("agent.sh", "cat > prompt; echo '{\"result\": \"<result>fine</result>\"}'");
     let mut command = project.command(&["start", "flow", "--id", "r"]);
-    let ran = command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh").output().unwrap();
+    let ran = command.agent("bash agent.sh").output().unwrap();
     Ran::of(&ran).completed("fine");
     assert!(project.read("prompt").contains(long("x").trim()));
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::env::{Project, wait_until};
+use crate::env::{Project, agent_table, wait_until};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -182,8 +182,8 @@ fn input_that_is_missing_is_asked_for_on_a_terminal() {
     for more in ["", " --detach"] {
         let project = Project::new([("START.md", "Do: {{input}}.")]);
         project.write("agent.sh", ECHO);
-        let command =
-            format!("RAYMOND_AGENT_PROGRAM='bash agent.sh' raymond flow --no-lint --id r{more}");
+        project.write(".raymond/config.toml", &agent_table("bash agent.sh"));
+        let command = format!("raymond flow --agent program --no-lint --id r{more}");
         let Some(terminal) = Terminal::new(&project, 100, &command) else { return };
         terminal.wait_for("START.md uses {{input}}. The input, on one line:");
         assert!(!project.file(".raymond/workflows").exists());

@@ -142,11 +142,14 @@ fn settings_of_coding_agents_are_checked_and_shown() {
         ),
         (
             "[agents.x]\nprogram = 'a'\ncan_branch = 1",
-            "`agents.x.can_branch` must be true or false",
+            "`agents.x.can_branch`: invalid type: integer `1`, expected a boolean",
         ),
-        ("[agents.x]\nprogram = 'a'\nprices = { inputs = 1 }", "has no `inputs`"),
+        (
+            "[agents.x]\nprogram = 'a'\nprices = { inputs = 1 }",
+            "`agents.x.prices`: unknown field `inputs`, expected one of `input`",
+        ),
         ("[agents.claude]\nreports_cost = false", "`agents.claude.reports_cost` is unknown"),
-        ("[agents.x]\nkind = 'claud'", "`agents.x.kind` must be one of: codex, "),
+        ("[agents.x]\nkind = 'claud'", "`agents.x.kind` must be one of: claude, codex, "),
         ("[agents.codex]\nnames_sessions = true", "`agents.codex.names_sessions` is unknown"),
         ("[agents.-x]\nprogram = 'a'", "is not a valid name"),
         ("agents.x = 1", "`agents.x` must be a table"),

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::env::{Project, Ran, wait_until};
+use crate::env::{Project, Ran, WithAgent as _, wait_until};
 #[cfg(feature = "serve")]
 use crate::serve::Server;
 
@@ -37,7 +37,7 @@ impl User {
     fn command(&self, project: &Project, arguments: &[&str]) -> Command {
         let mut command = project.command(arguments);
         let agent = format!("bash {}", self.home.file("agent.sh").display());
-        command.env("XDG_STATE_HOME", self.home.file(".state")).env("RAYMOND_AGENT_PROGRAM", agent);
+        command.env("XDG_STATE_HOME", self.home.file(".state")).agent(agent);
         command
     }
 
@@ -102,7 +102,7 @@ fn limit_of_another_account_holds_nothing_up() {
     user.home.write("lifted", "");
     let mut command = user.command(&user.other, &["flow", "--no-wait"]);
     let agent = format!("bash {} --account=2", user.home.file("agent.sh").display());
-    Ran::of(&command.env("RAYMOND_AGENT_PROGRAM", agent).output().unwrap()).completed("done");
+    Ran::of(&command.agent(agent).output().unwrap()).completed("done");
 }
 
 #[cfg(unix)]

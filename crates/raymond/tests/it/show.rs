@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::env::{Project, Ran, wait_until};
+use crate::env::{Project, Ran, WithAgent as _, wait_until};
 
 /// Two turns of a program that says something before it answers, and a script that fails once.
 fn project() -> Project {
@@ -32,7 +32,7 @@ fn project() -> Project {
 
 fn raymond(project: &Project, arguments: &[&str]) -> Ran {
     let mut command = project.command(arguments);
-    command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+    command.agent("bash agent.sh");
     Ran::of(&command.output().unwrap())
 }
 
@@ -94,11 +94,11 @@ fn show_follows_a_run_until_it_ends() {
     let project = project();
     project.write("once", "");
     let mut command = project.command(&["flow", "--id", "r", "--no-lint"]);
-    command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh").env("SLOW", "1");
+    command.agent("bash agent.sh").env("SLOW", "1");
     let run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until("the last turn began", Duration::from_mins(1), || project.file("asked").exists());
     let mut command = project.command(&["show", "r", "--follow"]);
-    command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh").stdout(Stdio::piped());
+    command.agent("bash agent.sh").stdout(Stdio::piped());
     let mut show = command.spawn().unwrap();
     let mut lines = BufReader::new(show.stdout.take().unwrap()).lines().map(Result::unwrap);
     // The turn is under way, and what it was asked is shown.
@@ -114,7 +114,7 @@ fn show_follows_a_run_until_it_ends() {
 fn turn_that_never_started_is_told_as_such() {
     let project = Project::new([("START.md", "Do it.")]);
     let mut command = project.command(&["flow", "--id", "r", "--budget", "0", "--no-lint"]);
-    let ran = Ran::of(&command.env("RAYMOND_AGENT_PROGRAM", "./nowhere").output().unwrap());
+    let ran = Ran::of(&command.agent("./nowhere").output().unwrap());
     let _ = ran.failed(1, "`./nowhere` is not installed");
     let ran = raymond(&project, &["show", "r"]);
     let why = "there is nothing to show: no process was started, or its files were removed; \

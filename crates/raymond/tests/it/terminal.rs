@@ -322,9 +322,9 @@ fn errors_and_hints_cannot_control_the_terminal() {
         &["run", EVIL, "--input", "x"],
         &["start", &folder, EVIL],
         &["start", &folder, &option],
-        &["--state-dir", EVIL],
-        &["list", "--state-dir", EVIL],
-        &["init", "--state-dir", EVIL],
+        &["--data-dir", EVIL],
+        &["list", "--data-dir", EVIL],
+        &["init", "--data-dir", EVIL],
     ] {
         if hostile.is_tame(arguments, &[]).is_none() {
             return;

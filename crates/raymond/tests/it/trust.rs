@@ -43,7 +43,10 @@ fn as_nobody(project: &Project, arguments: &[&str]) -> Ran {
 fn state_directory_of_another_user_is_refused_with_a_hint() {
     let project = project();
     project.raymond(&["start", "flow", "--id", "r"]).completed("done");
-    project.write(".raymond/config.toml", "agent_program = 'touch obeyed'\n");
+    project.write(
+        ".raymond/config.toml",
+        "agent = 'own'\n[agents.own]\nprogram = 'touch'\narguments = ['obeyed']\n",
+    );
     if !give_away(&project.file(".raymond")) {
         return;
     }
@@ -60,7 +63,7 @@ fn state_directory_of_another_user_is_refused_with_a_hint() {
         &["log", "r"],
         &["config"],
         &["start", "flow", "--detach"],
-        &["list", "--state-dir", root],
+        &["list", "--data-dir", root],
     ] {
         let ran = project.raymond(command).failed(2, FOREIGN);
         assert!(ran.stderr.contains(&format!("export RAYMOND_TRUST={root}")), "{}", ran.stderr);

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::env::{Project, Ran, kill, reaper_of, wait_until};
+use crate::env::{Project, Ran, WithAgent as _, kill, reaper_of, wait_until};
 
 /// A minimal coding agent. It logs every call in `calls.log` and in a new directory under `calls`, and
 /// answers with the next line of `replies/STATE`. An answer that begins with `@gate` is held back until
@@ -69,7 +69,7 @@ impl Turns {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.project.command(arguments);
         let agent = format!("/usr/bin/env bash {}", self.project.file("agent.sh").display());
-        command.env("RAYMOND_AGENT_PROGRAM", agent);
+        command.agent(agent);
         command
     }
 
@@ -784,7 +784,7 @@ fn second_interrupt_ends_a_turn_and_its_session_goes_on() {
 fn missing_coding_agent_is_named_and_the_run_resumes_once_it_is_installed() {
     let turns = Turns::new([("START.md", "x")]).replies("START.md", [says(DONE)]);
     let mut command = turns.project.command(START);
-    command.env("RAYMOND_AGENT_PROGRAM", "/nowhere/agent --flag");
+    command.agent("/nowhere/agent --flag");
     let ran = Ran::of(&command.output().unwrap());
     let ran = ran.failed(1, "/nowhere/agent").failed(1, "is not installed");
     assert!(!ran.stderr.contains("starts again"), "{}", ran.stderr);
@@ -797,7 +797,7 @@ fn agent_is_found_on_the_search_path() {
     let turns = Turns::new([("START.md", "x")]).replies("START.md", [says(DONE)]);
     let mut command = turns.project.command(START);
     let agent = format!("bash {}", turns.project.file("agent.sh").display());
-    command.env("RAYMOND_AGENT_PROGRAM", agent);
+    command.agent(agent);
     Ran::of(&command.output().unwrap()).completed("done");
 }
 

@@ -452,12 +452,12 @@ const FILL: &str = r#"
         git -c user.name=t -c user.email=t@localhost commit -qm first
         head -c $((($(stat -f -c '%a * %S' .) - room * 1024))) /dev/zero > ../filler 2>/dev/null || true
         code=0
-        "$1" start flow --id r --state-dir ../../state > ../../out 2> ../../err || code=$?
+        "$1" start flow --id r --data-dir ../../state > ../../out 2> ../../err || code=$?
         rm ../filler
         case $code in
             0) echo "room $room: enough";;
             4) grep -q '■ run r paused' ../../err && grep -q 'had not enough space' ../../err || { echo "room $room: no reason"; cat ../../err; exit 1; }
-               "$1" resume r --state-dir ../../state > ../../out 2> ../../err || { echo "room $room: not resumed"; cat ../../err; exit 1; };;
+               "$1" resume r --data-dir ../../state > ../../out 2> ../../err || { echo "room $room: not resumed"; cat ../../err; exit 1; };;
             *) echo "room $room: code $code"; cat ../../err; exit 1;;
         esac
         test "$(cat ../../out)" = "all done" || { echo "room $room: no result"; cat ../../err; exit 1; }

@@ -85,7 +85,7 @@ fn state_directory_can_be_elsewhere() {
     let project = project_with("flow");
     let place = project.file("other place");
     let place = place.to_str().unwrap();
-    project.raymond(&["start", "flow", "--id", "r", "--state-dir", place]).completed("LAST");
+    project.raymond(&["start", "flow", "--id", "r", "--data-dir", place]).completed("LAST");
     assert!(project.file("other place/workflows/r.journal").exists());
-    project.raymond(&["run", "r", "--state-dir", place]).completed("LAST");
+    project.raymond(&["run", "r", "--data-dir", place]).completed("LAST");
 }

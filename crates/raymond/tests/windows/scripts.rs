@@ -146,7 +146,8 @@ fn program_that_is_a_batch_file_can_be_the_coding_agent() {
                  echo {\"result\": \"<result>%RAYMOND_STATE%</result>\", \"cost_usd\": 0.5}\r\n";
     project.write("agent.bat", agent);
     let mut command = project.command(&["flow", "--id", "r"]);
-    command.env("RAYMOND_AGENT_PROGRAM", ".\\agent.bat");
+    let table = "agent = 'own'\n[agents.own]\nprogram = '.\\agent.bat'\n";
+    project.write(".raymond/config.toml", table);
     Ran::of(&command.output().unwrap()).completed("START.md");
     assert!(project.read("asked").starts_with("Say something"));
 }

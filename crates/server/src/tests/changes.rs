@@ -213,7 +213,6 @@ fn starting_through_the_network_can_do_less_than_the_command_line() {
     for (field, value) in [
         ("dangerously_skip_permissions", json!(true)),
         ("agent", json!("program")),
-        ("agent_program", json!("sh -c evil")),
         ("environment", json!({ "PATH": "/tmp" })),
         ("cwd", json!("/")),
         ("workflow", json!("/etc")),

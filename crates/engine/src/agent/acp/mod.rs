@@ -19,14 +19,17 @@ mod report;
 
 use std::{io, path::Path};
 
-use raymond_flow::machine::{TurnFailure, TurnSettings};
+use raymond_flow::{
+    coding_agent::Capabilities,
+    machine::{TurnFailure, TurnSettings},
+};
 
 pub use client::AcpTurn;
 
 use super::{
-    APART_MODEL, Activity, Apart, Checkup, CheckupAnswer, CodingAgent, Diagnosis, ProgramAgent,
-    ProgramConfig, TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest, account,
-    allowance::Tools, checkup::first_words, claude, program::PlainReader,
+    APART_MODEL, Activity, AgentConfig, AgentKind, Apart, Checkup, CheckupAnswer, CodingAgent,
+    Diagnosis, ProgramAgent, ProgramConfig, TranscriptReader, TurnCommand, TurnEnd, TurnOutput,
+    TurnRequest, account, allowance::Tools, checkup::first_words, claude, program::PlainReader,
 };
 
 /// What a turn may do without asking, in the kinds of tools that the protocol has.
@@ -44,44 +47,45 @@ const CONTINUATION: &str = "RAYMOND_ACP_CONTINUATION";
 /// The option of the client that only asks the coding agent who it is.
 const GREET: &str = "--greet";
 
-/// How a coding agent is used through the protocol.
-#[derive(Clone, Debug)]
-pub struct AcpConfig {
-    /// Its name, model, prices and capabilities, and the command of the coding agent.
-    pub program: ProgramConfig,
-    /// The command of the client, before that of the coding agent.
-    pub client: Vec<String>,
-    /// Kinds of tools that a turn may use besides those that read and edit files.
-    pub tools: Vec<String>,
-    /// The mode of the coding agent's own that it is set to.
-    pub mode: Option<String>,
-    /// Whether a person is asked about tools that are not allowed, instead of refusing them.
-    pub questions: bool,
-}
+/// Coding agents that speak the protocol.
+pub(super) const KIND: AgentKind = AgentKind {
+    name: "acp",
+    keys: &["acp", "model", "mode", "tools", "prices", "reports_cost", "can_branch", "questions"],
+    make: |config| Box::new(AcpAgent::new(config)),
+};
 
 /// A coding agent that speaks the protocol.
 #[derive(Clone, Debug)]
-pub struct AcpAgent {
-    config: AcpConfig,
+struct AcpAgent {
+    config: AgentConfig,
     /// The client, as a program.
     client: ProgramAgent,
 }
 
 impl AcpAgent {
     /// The coding agent with these settings.
-    pub fn new(config: AcpConfig) -> Self {
-        let mut program = config.program.clone();
-        program.program.splice(0..0, config.client.iter().cloned());
-        Self { config, client: ProgramAgent::new(program) }
+    fn new(config: AgentConfig) -> Self {
+        let own = ProgramConfig::from(&config);
+        let capabilities = Capabilities {
+            names_sessions: true,
+            // What a turn cost is reported by some.
+            reports_cost: config.reports_cost.unwrap_or(false),
+            limits_tools: true,
+            has_permissions: true,
+            ..own.capabilities
+        };
+        let program = [&*config.client, &*config.acp].concat();
+        let client = ProgramConfig { program, capabilities, ..own };
+        Self { config, client: ProgramAgent::new(client) }
     }
 }
 
 impl CodingAgent for AcpAgent {
     fn name(&self) -> &str {
-        &self.config.program.name
+        &self.config.name
     }
 
-    fn capabilities(&self) -> raymond_flow::coding_agent::Capabilities {
+    fn capabilities(&self) -> Capabilities {
         self.client.capabilities()
     }
 
@@ -117,11 +121,11 @@ impl CodingAgent for AcpAgent {
     }
 
     fn program(&self) -> Vec<String> {
-        self.config.program.program.clone()
+        self.config.acp.clone()
     }
 
     fn account(&self, _settings: &TurnSettings) -> Option<String> {
-        Some(account(self.name(), self.config.program.program.iter().map(String::as_str)))
+        Some(account(self.name(), self.config.acp.iter().map(String::as_str)))
     }
 
     fn checkups(&self) -> Vec<Checkup> {
@@ -131,14 +135,14 @@ impl CodingAgent for AcpAgent {
     }
 
     fn apart(&self, home: &Path, url: &str) -> Option<Apart> {
-        let program = Path::new(self.config.program.program.first()?).file_stem()?;
+        let program = Path::new(self.config.acp.first()?).file_stem()?;
         let environment = match program.to_str()? {
             "goose" => goose_apart(url),
             "claude-agent-acp" => claude_apart(home, url),
             _ => return None,
         };
         let mut config = self.config.clone();
-        config.program.model = None;
+        config.model = None;
         Some(Apart { agent: Box::new(Self::new(config)), environment, files: Vec::new() })
     }
 

@@ -29,7 +29,8 @@ mod transcript;
 
 use std::{
     collections::BTreeMap,
-    io,
+    env, io,
+    num::NonZeroU32,
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -41,8 +42,8 @@ use raymond_flow::{
 };
 
 use super::{
-    Activity, Apart, Checkup, CodingAgent, SessionPart, TranscriptReader, TurnCommand, TurnEnd,
-    TurnOutput, TurnRequest, Versions,
+    Activity, AgentConfig, AgentKind, Apart, Checkup, CodingAgent, SessionPart, TranscriptReader,
+    TurnCommand, TurnEnd, TurnOutput, TurnRequest, Versions, account,
 };
 use crate::exec::step::LiveMessage;
 
@@ -79,6 +80,57 @@ pub struct ClaudeConfig {
     pub environment_model: Option<String>,
     /// The account that it uses, as [`account`](crate::agent::account) names it.
     pub account: Option<String>,
+}
+
+/// Claude Code among the coding agents that Raymond knows.
+pub(super) const KIND: AgentKind = AgentKind {
+    name: "claude",
+    keys: &[
+        "program",
+        "arguments",
+        "model",
+        "tools",
+        "questions",
+        "fallback_model",
+        "max_turns",
+        "system",
+        "mcp",
+        "add_dirs",
+        "kind",
+    ],
+    make: |config| Box::new(ClaudeAgent::new(config.into())),
+};
+
+/// The variables that choose the account.
+const CREDENTIALS: [&str; 4] =
+    ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"];
+
+impl From<AgentConfig> for ClaudeConfig {
+    fn from(config: AgentConfig) -> Self {
+        let text = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
+        let config_dir = AgentConfig::directory("CLAUDE_CONFIG_DIR", ".claude");
+        // A login is kept in its directory; a key or another address takes precedence.
+        let credentials = CREDENTIALS.map(|name| text(name).unwrap_or_default());
+        let home = config_dir.to_string_lossy();
+        let parts = std::iter::once(&*home).chain(credentials.iter().map(String::as_str));
+        Self {
+            account: Some(account(KIND.name, parts)),
+            name: config.name,
+            program: config.program.unwrap_or_else(|| KIND.name.to_owned()),
+            arguments: config.arguments,
+            tools: config.tools,
+            fallback_model: config.fallback_model,
+            max_turns: config.max_turns.map(NonZeroU32::get),
+            system: config.system,
+            mcp: config.mcp.into_iter().map(|(name, server)| (name, server.into())).collect(),
+            add_dirs: config.add_dirs,
+            closed_dirs: config.closed_dirs,
+            questions: config.questions,
+            model: config.model,
+            environment_model: text("ANTHROPIC_MODEL"),
+            config_dir,
+        }
+    }
 }
 
 /// The coding agent `claude`.

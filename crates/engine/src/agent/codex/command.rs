@@ -99,16 +99,16 @@ mod tests {
 
     use super::*;
     use crate::{
-        agent::NativeConfig,
+        agent::AgentConfig,
         testing::{turn, turn_step},
     };
 
     fn of(turn: &Turn) -> Result<TurnCommand, TurnFailure> {
-        let config = NativeConfig {
+        let config = AgentConfig {
             name: "codex".to_owned(),
             model: Some("gpt-5.2".to_owned()),
             arguments: vec!["--own".to_owned()],
-            ..NativeConfig::default()
+            ..AgentConfig::default()
         };
         let request = TurnRequest {
             agent: &AgentId::main(),

@@ -30,13 +30,16 @@ use raymond_flow::{
 };
 
 use super::{
-    APART_MODEL, Activity, Apart, Checkup, CodingAgent, Native, NativeConfig, TranscriptReader,
+    APART_MODEL, Activity, AgentConfig, AgentKind, Apart, Checkup, CodingAgent, TranscriptReader,
     TurnCommand, TurnEnd, TurnOutput, TurnRequest, Versions,
 };
 
 /// Codex among the coding agents that Raymond knows.
-pub(super) const NATIVE: Native =
-    Native { name: "codex", has_tools: false, make: |config| Box::new(CodexAgent::new(config)) };
+pub(super) const KIND: AgentKind = AgentKind {
+    name: "codex",
+    keys: &["program", "arguments", "model", "prices", "kind"],
+    make: |config| Box::new(CodexAgent::new(config)),
+};
 
 /// Variables that take precedence over its login.
 const KEYS: [&str; 3] = ["CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"];
@@ -44,16 +47,16 @@ const KEYS: [&str; 3] = ["CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"];
 /// The coding agent `codex`.
 #[derive(Clone, Debug)]
 pub(super) struct CodexAgent {
-    config: NativeConfig,
+    config: AgentConfig,
     program: String,
     /// Where Codex keeps its settings and sessions.
     home: PathBuf,
 }
 
 impl CodexAgent {
-    fn new(config: NativeConfig) -> Self {
-        let program = config.program.clone().unwrap_or_else(|| NATIVE.name.to_owned());
-        let home = NativeConfig::directory("CODEX_HOME", ".codex");
+    fn new(config: AgentConfig) -> Self {
+        let program = config.program.clone().unwrap_or_else(|| KIND.name.to_owned());
+        let home = AgentConfig::directory("CODEX_HOME", ".codex");
         Self { config, program, home }
     }
 }
@@ -83,7 +86,7 @@ impl CodingAgent for CodexAgent {
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         let mut end = output::outcome(output, self.config.prices.as_ref())?;
         end.spent.version =
-            NativeConfig::version(NATIVE.name, &self.program, checkup::VERSIONS.package);
+            AgentConfig::version(KIND.name, &self.program, checkup::VERSIONS.package);
         Ok(end)
     }
 
@@ -96,7 +99,7 @@ impl CodingAgent for CodexAgent {
     }
 
     fn account(&self, _settings: &TurnSettings) -> Option<String> {
-        Some(self.config.account(NATIVE.name, &self.home, &KEYS, ""))
+        Some(self.config.account(KIND.name, &self.home, &KEYS, ""))
     }
 
     fn transcript(&self, _stdin: &Path, _is_first: bool) -> Box<dyn TranscriptReader> {

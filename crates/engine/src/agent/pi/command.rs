@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        agent::NativeConfig,
+        agent::AgentConfig,
         testing::{turn, turn_step},
     };
 
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn session_has_the_id_that_was_chosen_for_it() {
         let sessions = tempfile::tempdir().unwrap();
-        let mut agent = PiAgent::new(NativeConfig::default());
+        let mut agent = PiAgent::new(AgentConfig::default());
         agent.sessions = sessions.path().to_owned();
         let line = |turn: &Turn| of(&agent, turn).map(|command| command.program.join(" "));
         let id = || SessionId::new("own");
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn programs_of_the_project_run_only_where_a_turn_may_do_everything() {
-        let agent = PiAgent::new(NativeConfig::default());
+        let agent = PiAgent::new(AgentConfig::default());
         let approves = |skips: bool, permissions: Option<&str>| {
             let mut turn = turn(SessionPlan::Fresh { id: SessionId::new("own") });
             turn.settings.skip_permissions = skips;

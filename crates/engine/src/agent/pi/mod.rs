@@ -26,13 +26,16 @@ use raymond_flow::{
 use serde_json::json;
 
 use super::{
-    APART_MODEL, Activity, Apart, Checkup, CheckupAnswer, CodingAgent, Diagnosis, Native,
-    NativeConfig, TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest, Versions,
+    APART_MODEL, Activity, AgentConfig, AgentKind, Apart, Checkup, CheckupAnswer, CodingAgent,
+    Diagnosis, TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest, Versions,
 };
 
 /// pi among the coding agents that Raymond knows.
-pub(super) const NATIVE: Native =
-    Native { name: "pi", has_tools: true, make: |config| Box::new(PiAgent::new(config)) };
+pub(super) const KIND: AgentKind = AgentKind {
+    name: "pi",
+    keys: &["program", "arguments", "model", "prices", "kind", "tools"],
+    make: |config| Box::new(PiAgent::new(config)),
+};
 
 /// It needs node 22.19.
 const VERSIONS: Versions =
@@ -44,16 +47,16 @@ const KEYS: [&str; 3] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"
 /// The coding agent `pi`.
 #[derive(Clone, Debug)]
 pub(super) struct PiAgent {
-    config: NativeConfig,
+    config: AgentConfig,
     program: String,
     /// Where pi keeps its sessions.
     sessions: PathBuf,
 }
 
 impl PiAgent {
-    fn new(config: NativeConfig) -> Self {
-        let program = config.program.clone().unwrap_or_else(|| NATIVE.name.to_owned());
-        let home = NativeConfig::directory("PI_CODING_AGENT_DIR", ".pi/agent");
+    fn new(config: AgentConfig) -> Self {
+        let program = config.program.clone().unwrap_or_else(|| KIND.name.to_owned());
+        let home = AgentConfig::directory("PI_CODING_AGENT_DIR", ".pi/agent");
         Self { config, program, sessions: home.join("sessions") }
     }
 }
@@ -73,7 +76,7 @@ impl CodingAgent for PiAgent {
 
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         let mut end = output::outcome(output, self.config.prices.as_ref())?;
-        end.spent.version = NativeConfig::version(NATIVE.name, &self.program, VERSIONS.package);
+        end.spent.version = AgentConfig::version(KIND.name, &self.program, VERSIONS.package);
         Ok(end)
     }
 
@@ -85,7 +88,7 @@ impl CodingAgent for PiAgent {
         let model = settings.model.as_ref().or(self.config.model.as_ref());
         let provider = model.and_then(|model| model.split_once('/')).map(|(provider, _)| provider);
         let provider = provider.unwrap_or_default();
-        Some(self.config.account(NATIVE.name, &self.sessions, &KEYS, provider))
+        Some(self.config.account(KIND.name, &self.sessions, &KEYS, provider))
     }
 
     fn transcript(&self, _stdin: &Path, _is_first: bool) -> Box<dyn TranscriptReader> {
@@ -105,7 +108,7 @@ impl CodingAgent for PiAgent {
         let home = home.join(".pi/agent");
         let config = self.config.apart(&format!("doctor/{APART_MODEL}"));
         let (program, sessions) = (self.program.clone(), home.join("sessions"));
-        // The prices of `NativeConfig::apart`: pi reports the cost itself.
+        // The prices of `AgentConfig::apart`: pi reports the cost itself.
         let model = json!({ "id": APART_MODEL, "cost": { "input": 1, "output": 10, "cacheRead": 1, "cacheWrite": 0 } });
         let provider = json!({
             "baseUrl": format!("{url}/v1"),
@@ -148,11 +151,11 @@ mod tests {
         let account = |name: &str, own: &str, model: Option<&str>, argument: Option<&str>| {
             let mut settings = turn(SessionPlan::Fresh { id: SessionId::new("s") }).settings;
             settings.model = model.map(str::to_owned);
-            let config = NativeConfig {
+            let config = AgentConfig {
                 name: name.to_owned(),
                 model: Some(own.to_owned()),
                 arguments: argument.map(str::to_owned).into_iter().collect(),
-                ..NativeConfig::default()
+                ..AgentConfig::default()
             };
             PiAgent::new(config).account(&settings).unwrap()
         };

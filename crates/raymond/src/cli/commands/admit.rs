@@ -93,10 +93,16 @@ pub(super) fn check_agents(
         Failure::usage(error.to_string())
             .with_hint("choose one with `--agent`, or add it to the settings as [agents.NAME]")
     })?;
+    let order = &settings.failover.order;
+    if let Some(Err(error)) = order.iter().map(|agent| agents.get(Some(agent))).find(Result::is_err)
+    {
+        let hint = "choose among them, or add it to the settings as [agents.NAME]";
+        return Err(Failure::usage(format!("`failover.order`: {error}")).with_hint(hint));
+    }
     if limits.budget_usd.is_none() {
         return Ok(());
     }
-    for agent in &settings.failover.order {
+    for agent in order {
         if agents.get(Some(agent)).is_ok_and(|can| !can.reports_cost) {
             return Err(unknown_cost("`failover.order` names", agent));
         }

@@ -7,19 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use raymond_engine::{
-    run::door::{DoorAnswer, LimitChange},
-    store::lock::RunLock,
-};
-use raymond_flow::{machine::Status, money::Usd};
+use raymond_engine::{run::door::DoorAnswer, store::lock::RunLock};
+use raymond_flow::machine::Status;
 
-use super::{
-    place::state_dir,
-    prepare::{LoadedProject, retry_for_ms},
-    runs,
-};
+use super::{place::state_dir, prepare::LoadedProject, runs};
 use crate::{
-    cli::args::{LimitOptions, Place},
+    cli::{args::Place, options::LimitOptions},
     failure::Failure,
     out,
     report::{
@@ -77,26 +70,15 @@ fn wait_until_free(lock: &Path) -> bool {
 /// `raymond limit ID`
 pub(in crate::cli) fn limit(
     id: &str,
-    limits: &LimitOptions,
+    LimitOptions(change): &LimitOptions,
     json: bool,
     place: &Place,
 ) -> Result<ExitCode, Failure> {
     let id = runs::by_id(&state_dir(place)?, id, place)?;
     let next = runs::next(&id, place);
-    let budget_usd = limits.budget.map(|dollars| {
-        let why = || Failure::usage(format!("`--budget {dollars}` is not an amount of dollars"));
-        Usd::from_dollars(dollars).ok_or_else(why)
-    });
-    let change = LimitChange {
-        budget_usd: budget_usd.transpose()?,
-        max_iterations: limits.max_iterations,
-        max_parallel: limits.max_parallel,
-        max_retries: limits.retries,
-        retry_for_ms: retry_for_ms(limits.retries, limits.retry_for),
-    };
     let project = project(place)?;
     let mut observer = Lines::new(out::people(), Level::Trouble, None);
-    let answer = project.engine(None)?.limit(&id, &change, &mut observer)?;
+    let answer = project.engine(None)?.limit(&id, change, &mut observer)?;
     match answer.status {
         Status::Completed | Status::Cancelled => {
             let why = format!("run {id} is {}: it has no limits to change", answer.status);

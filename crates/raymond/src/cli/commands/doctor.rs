@@ -63,8 +63,7 @@ pub(in crate::cli) fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
     let project = LoadedProject::of(place).or_else(|_| LoadedProject::without_settings(place));
     match project {
         Ok(project) => {
-            let said = project.config.said::<String>("agent");
-            let used = said.as_deref().or(project.agents.default_name());
+            let used = project.config.all.agent.as_deref();
             let mut tried = Vec::new();
             for agent in project.agents.iter() {
                 let is_used = used == Some(agent.name());
@@ -227,8 +226,8 @@ fn asked(checkup: &Checkup) -> io::Result<Diagnosis> {
 }
 
 fn disk(project: &LoadedProject) -> CheckResult {
-    let reserve = project.config.text("disk_reserve").and_then(|text| text.parse().ok());
-    let (reserve, place) = (reserve.unwrap_or(0), project.state_dir.root().display());
+    let reserve = project.config.all.disk_reserve.unwrap_or_default();
+    let place = project.state_dir.root().display();
     let advice = "remove old runs: raymond prune";
     let verdict = match project.state_dir.free_bytes() {
         Ok(free) if free < reserve => {

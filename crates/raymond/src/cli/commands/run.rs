@@ -25,7 +25,7 @@ use super::{
     background::{self, Detached},
     lint,
     place::{current_folder, state_dir},
-    prepare::{LoadedProject, change, configure, level},
+    prepare::{LoadedProject, level},
     runs,
 };
 use crate::{
@@ -69,7 +69,7 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     remember(&project.state_dir);
     project.interrupts = Some(Interrupts::install());
     let mut observers = project.observers(&options, &id)?;
-    let end = project.engine(options.warm)?.start(started, &mut observers);
+    let end = project.engine(options.overrides.warm)?.start(started, &mut observers);
     finish(end, observers, &project.state_dir, &id, &options)
 }
 
@@ -94,9 +94,9 @@ pub(super) fn plan(arguments: Start) -> Result<(LoadedProject, Started), Failure
     };
     let project = LoadedProject::admitted(&options.place)?;
     let (mut settings, mut limits) = (Settings::default(), Limits::default());
-    configure(&project.config, &mut settings, &mut limits);
-    change(&options, &mut settings, &mut limits)?;
-    project.config.failover.configure(&mut settings, &project.agents)?;
+    for overrides in [&project.config.said, &options.overrides] {
+        overrides.apply(&mut settings, &mut limits);
+    }
     settings
         .agent
         .get_or_insert_with(|| project.agents.default_name().unwrap_or_default().to_owned());
@@ -205,8 +205,6 @@ pub(in crate::cli) fn resume(
     options: &Options,
 ) -> Result<ExitCode, Failure> {
     let id = runs::find(&state_dir(&options.place)?, run, &options.place)?;
-    // Report a wrong value before anything happens.
-    change(options, &mut Settings::default(), &mut Limits::default())?;
     let mut project = LoadedProject::admitted(&options.place)?;
     if detach {
         let what = Detached::Resumed { is_named: run.id.is_some() };
@@ -215,16 +213,13 @@ pub(in crate::cli) fn resume(
     remember(&project.state_dir);
     project.interrupts = Some(Interrupts::install());
     let mut observers = project.observers(options, &id)?;
-    let change = |settings: &mut Settings, limits: &mut Limits| {
-        let _ = change(options, settings, limits);
-    };
-    let end = project.engine(options.warm)?.resume(&id, change, &mut observers);
+    let change = |settings: &mut _, limits: &mut _| options.overrides.apply(settings, limits);
+    let end = project.engine(options.overrides.warm)?.resume(&id, change, &mut observers);
     finish(end, observers, &project.state_dir, &id, options)
 }
 
 /// `raymond recover`
 pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
-    change(options, &mut Settings::default(), &mut Limits::default())?;
     let mut project = LoadedProject::admitted(&options.place)?;
     let state_dir = project.state_dir.clone();
     let mut ids = Vec::new();
@@ -241,10 +236,8 @@ pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
     }
     for id in ids {
         let mut observers = project.observers(options, &id)?;
-        let change = |settings: &mut Settings, limits: &mut Limits| {
-            let _ = change(options, settings, limits);
-        };
-        let end = project.engine(options.warm)?.resume(&id, change, &mut observers);
+        let change = |settings: &mut _, limits: &mut _| options.overrides.apply(settings, limits);
+        let end = project.engine(options.overrides.warm)?.resume(&id, change, &mut observers);
         drop(observers);
         let next = runs::next(&id, &options.place);
         if let (Ok(_), Ok(loaded)) = (&end, load(&state_dir, &id)) {

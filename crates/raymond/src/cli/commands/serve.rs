@@ -26,14 +26,13 @@ use raymond_server::{Bound, Host, ServeError, ServerOptions, last_link};
 use super::{
     background,
     place::{current_folder, state_dir, typed},
-    prepare::{agents, configure},
 };
 use crate::{
     cli::{
         args::Place,
         upkeep::{Open, Serve},
     },
-    config::Config,
+    config::{Config, agents},
     failure::Failure,
     out,
     report::{Next, warning},
@@ -54,8 +53,7 @@ pub(in crate::cli) fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
         None => state_dir(&Place { data_dir: None })?,
     };
     let config = Config::load(here.root())?;
-    let cap = arguments.max_budget.or_else(|| config.text("serve.max_budget")?.parse().ok());
-    let cap = cap.and_then(Usd::from_dollars).filter(|cap| *cap > Usd::ZERO);
+    let cap = arguments.max_budget.or(config.all.serve_max_budget).filter(|cap| *cap > Usd::ZERO);
     let folder = |path: &PathBuf| {
         let path = std::fs::canonicalize(path);
         path.map_err(|error| Failure::io("find a directory of --root", &error))
@@ -245,7 +243,7 @@ impl Host for Words {
     fn budget(&self, state_dir: &StateDir) -> Option<Usd> {
         let (mut settings, mut limits) = (Settings::default(), Limits::default());
         if let Ok(config) = Config::load(state_dir.root()) {
-            configure(&config, &mut settings, &mut limits);
+            config.said.apply(&mut settings, &mut limits);
         }
         limits.budget_usd
     }

@@ -64,9 +64,7 @@ fn settings_of_a_clone_that_give_power_do_not_count_until_they_are_trusted() {
         "#!/bin/sh\ntouch obeyed\ncat >/dev/null\necho '{\"result\":\"<result>x</result>\"}'",
     );
     for settings in [
-        format!("agent_program = 'sh {program}'\n"),
-        format!("[claude]\nprogram = '{program}'\n"),
-        "[claude]\narguments = ['--add-dir', '/']\n".to_owned(),
+        "[agents.claude]\narguments = ['--add-dir', '/']\n".to_owned(),
         format!("[agents.claude]\nprogram = '{program}'\n"),
         format!("agent = 'own'\n[agents.own]\nprogram = '{program}'\n"),
         format!("[agents.claude]\nadd_dirs = ['/']\nmcp = {{ x = {{ command = '{program}' }} }}\n"),

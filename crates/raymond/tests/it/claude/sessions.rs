@@ -172,7 +172,7 @@ fn state_without_a_model_leaves_the_choice_to_claude_in_fresh_resumed_and_branch
         return;
     };
     // A choice of the user's that only Claude knows of.
-    let arguments = "[claude]\narguments = ['--settings', '{\"model\": \"sonnet\"}']\n";
+    let arguments = "[agents.claude]\narguments = ['--settings', '{\"model\": \"sonnet\"}']\n";
     desk.project.write(".raymond/config.toml", arguments);
     desk.says("first", "<goto>NEXT</goto>").says("second", "<call return='BACK'>CHILD</call>");
     desk.says("aside", "<result>x</result>").says("back", DONE);

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::env::Desk;
-use crate::env::Project;
+use crate::env::{Project, agent_table};
 
 /// Markup in every form, escape sequences of terminals, and characters that turn the direction of a text.
 const HOSTILE: &str = "<script>window.taken = 1</script><img src=x onerror='window.taken = 2'>\
@@ -30,10 +30,7 @@ fn hostile_text_stays_text_on_every_page() {
     project.write("reply.json", &format!("{reply}\n"));
     project.write("agent.sh", "cat > /dev/null; cat reply.json");
     let agent = format!("bash {}", project.file("agent.sh").display());
-    project.write(
-        ".raymond/config.toml",
-        &format!("agent = \"program\"\nagent_program = \"{agent}\"\n"),
-    );
+    project.write(".raymond/config.toml", &format!("agent = \"program\"\n{}", agent_table(&agent)));
     project.write("hostile.md", HOSTILE);
     fs::create_dir(project.file("ask")).unwrap();
     project.write(

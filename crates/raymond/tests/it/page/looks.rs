@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use serde_json::json;
 
 use super::env::{Desk, gated};
-use crate::env::Project;
+use crate::env::{Project, agent_table};
 
 /// How many agents a large run has here.
 const MANY: usize = 1_600;
@@ -142,7 +142,7 @@ fn run_with_many_agents_draws_only_those_in_sight() {
     let agent = format!("bash {}", project.file("agent.sh").display());
     project.write(
         ".raymond/config.toml",
-        &format!("agent = \"program\"\nagent_program = \"{agent}\"\nmax_parallel = 1\n"),
+        &format!("agent = \"program\"\nmax_parallel = 1\n{}", agent_table(&agent)),
     );
     project.raymond(&["flow", "--id", "large", "--detach"]);
     let Some(mut desk) = Desk::or_skip(project) else { return };

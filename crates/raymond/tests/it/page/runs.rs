@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::env::{Desk, PATIENCE, gated};
-use crate::env::{Project, Ran, wait_until};
+use crate::env::{Project, Ran, WithAgent as _, agent_table, wait_until};
 
 /// A script that fails until there is a file `good`.
 const SHAKY: &str = "[ -e good ] && echo '<result>good now</result>' || exit 3";
@@ -174,7 +174,7 @@ fn stopped_run_goes_on_with_a_higher_budget_and_a_refusal_stays_on_the_page() {
     let agent = format!("bash {}", project.file("agent.sh").display());
     project.write(
         ".raymond/config.toml",
-        &format!("agent = \"program\"\nagent_program = \"{agent}\"\nbudget = 1.0\n"),
+        &format!("agent = \"program\"\nbudget = 1.0\n{}", agent_table(&agent)),
     );
     project.raymond(&["flow", "--id", "dear"]);
     let Some(mut desk) = Desk::or_skip(project) else { return };
@@ -210,7 +210,7 @@ fn agents_of_a_run_that_waits_or_died_do_not_look_busy() {
     project.write("limited.sh", limit);
     let mut command = project.command(&["flow", "--id", "limited", "--detach", "--no-lint"]);
     let agent = format!("bash {}", project.file("limited.sh").display());
-    assert!(command.env("RAYMOND_AGENT_PROGRAM", agent).status().unwrap().success());
+    assert!(command.agent(agent).status().unwrap().success());
     fs::create_dir(project.file("dead")).unwrap();
     project.write("dead/START.sh", "touch waits; sleep 600");
     let mut dead = project.spawn(&["dead", "--id", "dead"]);
@@ -241,7 +241,7 @@ fn agent_is_told_something_from_the_page_and_reads_it_with_its_next_prompt() {
                  else echo '{\"result\":\"<goto>NEXT</goto>\"}'; fi";
     project.write("agent.sh", agent);
     let agent = format!("bash {}", project.file("agent.sh").display());
-    let config = format!("agent = \"program\"\nagent_program = \"{agent}\"\nbudget = 0\n");
+    let config = format!("agent = \"program\"\nbudget = 0\n{}", agent_table(&agent));
     project.write(".raymond/config.toml", &config);
     project.raymond(&["flow", "--id", "busy", "--detach", "--no-lint"]);
     let Some(mut desk) = Desk::or_skip(project) else { return };

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Server;
-use crate::env::Project;
+use crate::env::{Project, WithAgent as _, agent_table};
 
 /// A run with turns: one says something and uses the budget, one is reminded, a worker is forked.
 fn talking() -> Project {
@@ -22,9 +22,9 @@ fn talking() -> Project {
             else touch once; echo '{\"result\":\"no tag\",\"cost_usd\":0.125,\"model\":\"m2\"}'; fi;; esac",
     );
     let mut command = project.command(&["flow", "--id", "talk", "--input", "the shop"]);
-    command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+    command.agent("bash agent.sh");
     crate::env::Ran::of(&command.output().unwrap()).completed("said");
-    project.write(".raymond/config.toml", "agent_program = \"bash agent.sh\"\n");
+    project.write(".raymond/config.toml", &agent_table("bash agent.sh"));
     project
 }
 
