@@ -53,7 +53,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// Something that a run can be asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ask {
+pub enum Request {
     /// Start nothing new, and pause when the running steps have ended. The run can be resumed.
     Stop {
         /// Whether running steps are ended, too.
@@ -130,7 +130,7 @@ pub struct DoorAnswer {
 struct RequestFile {
     /// The end of its validity, in milliseconds since 1970.
     until_ms: u64,
-    ask: Ask,
+    what: Request,
 }
 
 /// An answer on disk.
@@ -187,9 +187,9 @@ pub(crate) struct Door {
 
 /// A request that was not answered yet.
 #[derive(Debug)]
-pub(crate) struct DoorRequest {
+pub(crate) struct PendingRequest {
     name: String,
-    pub(crate) ask: Ask,
+    pub(crate) what: Request,
 }
 
 impl Door {
@@ -207,7 +207,7 @@ impl Door {
     }
 
     /// The requests that wait for an answer. Files that are not requests are refused here.
-    pub(crate) fn requests(&self) -> Vec<DoorRequest> {
+    pub(crate) fn requests(&self) -> Vec<PendingRequest> {
         let mut names = names_in(&self.folder);
         names.sort();
         names.truncate(BATCH_MAX);
@@ -215,7 +215,7 @@ impl Door {
         for name in names {
             match read::<RequestFile>(&self.folder.join(format!("{name}.{REQUEST}"))) {
                 Ok(file) if file.until_ms < clock::now_ms() => self.remove(&name),
-                Ok(file) => requests.push(DoorRequest { name, ask: file.ask }),
+                Ok(file) => requests.push(PendingRequest { name, what: file.what }),
                 // Its caller has withdrawn it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
@@ -229,7 +229,7 @@ impl Door {
     }
 
     /// Confirms a request. Its records must be durable.
-    pub(crate) fn confirm(&self, request: &DoorRequest, answer: &DoorAnswer) {
+    pub(crate) fn confirm(&self, request: &PendingRequest, answer: &DoorAnswer) {
         // First remove: if this process is killed before it answers, the caller finds neither file and asks
         // again; a confirmed request is never carried out a second time.
         self.remove(&request.name);
@@ -246,7 +246,7 @@ impl Door {
 /// Tells the orchestrator of the run in `run_folder`, if there is one, that a question was answered. Does not
 /// wait: the answer counts in any case.
 pub(crate) fn tell_answered(run_folder: &Path, ask: &AskId) {
-    if let Ok(letter) = Letter::post(run_folder, &Ask::Answered { ask: ask.to_string() }) {
+    if let Ok(letter) = Letter::post(run_folder, &Request::Answered { ask: ask.to_string() }) {
         letter.leave();
     }
 }
@@ -277,14 +277,14 @@ pub(crate) struct Letter {
 
 impl Letter {
     /// Puts a request at the door of the run in `run_folder`.
-    pub(crate) fn post(run_folder: &Path, ask: &Ask) -> io::Result<Self> {
+    pub(crate) fn post(run_folder: &Path, request: &Request) -> io::Result<Self> {
         let folder = run_folder.join(DOOR);
         private::create_dir_all(&folder)?;
         let patience_ms = u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX);
         let until_ms = clock::now_ms().saturating_add(patience_ms);
         // In the order of the clock.
         let name = format!("{:016}-{}", clock::now_ms(), uuid::Uuid::new_v4().simple());
-        write(&folder, &name, REQUEST, &RequestFile { until_ms, ask: ask.clone() })?;
+        write(&folder, &name, REQUEST, &RequestFile { until_ms, what: request.clone() })?;
         Ok(Self { run_folder: run_folder.to_owned(), folder, name })
     }
 

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     asks::Desk,
     run::{
-        door::{Ask, Door, DoorAnswer, DoorRequest},
+        door::{Door, DoorAnswer, PendingRequest, Request},
         error::{EngineError, at_work, io_error},
         events::Observer,
         inbox::Inbox,
@@ -114,7 +114,7 @@ pub struct Wishes {
     /// In the order in which they must be sent.
     pub wishes: Vec<Wish>,
     answered: Vec<AskId>,
-    requests: Vec<DoorRequest>,
+    requests: Vec<PendingRequest>,
 }
 
 impl Wishes {
@@ -235,19 +235,19 @@ impl<'o> Mirror<'o> {
         }
         let mut limits = self.ledger.run().limits.clone();
         for request in &all.requests {
-            let (input, ends_steps) = match &request.ask {
-                Ask::Stop { now } => (Input::Halt(Halt::Interrupted), *now),
-                Ask::Cancel => (Input::Halt(Halt::Cancelled), true),
-                Ask::Limit(change) => {
+            let (input, ends_steps) = match &request.what {
+                Request::Stop { now } => (Input::Halt(Halt::Interrupted), *now),
+                Request::Cancel => (Input::Halt(Halt::Cancelled), true),
+                Request::Limit(change) => {
                     limits = change.apply(limits);
                     (Input::ChangeLimits { limits: limits.clone() }, false)
                 }
-                Ask::Tell { agent, message } => {
+                Request::Tell { agent, message } => {
                     let (agent, message) = (agent.clone(), message.clone());
                     (Input::Told { agent, message }, false)
                 }
                 // Its answer is among those above.
-                Ask::Answered { .. } => continue,
+                Request::Answered { .. } => continue,
             };
             all.wishes.push(Wish { input, ends_steps });
         }
@@ -255,15 +255,18 @@ impl<'o> Mirror<'o> {
     }
 
     /// The questions that were answered, as the requests say; now and then all that are open.
-    fn asks_to_look_at(&mut self, requests: &[DoorRequest]) -> BTreeSet<AskId> {
+    fn asks_to_look_at(&mut self, requests: &[PendingRequest]) -> BTreeSet<AskId> {
         let is_due = self.asks_checked.is_none_or(|at| at.elapsed() >= ASKS_INTERVAL);
         let mut ids: BTreeSet<_> = if is_due {
             self.asks_checked = Some(Instant::now());
             self.desk.open().into_iter().collect()
         } else {
-            let named = |request: &DoorRequest| match &request.ask {
-                Ask::Answered { ask } => AskId::parse(ask),
-                Ask::Stop { .. } | Ask::Cancel | Ask::Limit(_) | Ask::Tell { .. } => None,
+            let named = |request: &PendingRequest| match &request.what {
+                Request::Answered { ask } => AskId::parse(ask),
+                Request::Stop { .. }
+                | Request::Cancel
+                | Request::Limit(_)
+                | Request::Tell { .. } => None,
             };
             requests.iter().filter_map(named).collect()
         };

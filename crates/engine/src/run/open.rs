@@ -22,7 +22,7 @@ use crate::{
     },
     observe::overview::Overview,
     run::{
-        door::{self, Ask, Door, DoorAnswer, Letter, LimitChange},
+        door::{self, Door, DoorAnswer, Letter, LimitChange, Request},
         error::{EngineError, at_work, io_error},
         events::{Event, Observer},
         inbox::{Inbox, Outbox},
@@ -180,7 +180,7 @@ impl Engine<'_> {
     pub fn cancel(&self, id: &RunId, observer: &mut dyn Observer) -> Result<Run, EngineError> {
         let deadline = Instant::now() + CANCEL_PATIENCE;
         loop {
-            if let RequestOutcome::Unowned(lock) = self.ask(id, &Ask::Cancel, observer)? {
+            if let RequestOutcome::Unowned(lock) = self.deliver(id, &Request::Cancel, observer)? {
                 drop(lock);
                 match self.reopen(id, |_, _| {}, Some(Halt::Cancelled), observer) {
                     Err(EngineError::Cancelled { .. }) => return Ok(load(&self.state_dir, id)?.run),
@@ -209,7 +209,7 @@ impl Engine<'_> {
         now: bool,
         observer: &mut dyn Observer,
     ) -> Result<Option<DoorAnswer>, EngineError> {
-        match self.ask(id, &Ask::Stop { now }, observer)? {
+        match self.deliver(id, &Request::Stop { now }, observer)? {
             RequestOutcome::Answered(answer) => Ok(Some(answer)),
             RequestOutcome::Unowned(_) => {
                 if load(&self.state_dir, id)?.run.status == Status::Running {
@@ -228,8 +228,8 @@ impl Engine<'_> {
         change: &LimitChange,
         observer: &mut dyn Observer,
     ) -> Result<DoorAnswer, EngineError> {
-        let ask = Ask::Limit(change.clone());
-        self.change(id, &ask, observer, |run| Input::ChangeLimits {
+        let request = Request::Limit(change.clone());
+        self.change(id, &request, observer, |run| Input::ChangeLimits {
             limits: change.apply(run.limits.clone()),
         })
     }
@@ -244,19 +244,19 @@ impl Engine<'_> {
         observer: &mut dyn Observer,
     ) -> Result<DoorAnswer, EngineError> {
         let (agent, message) = (agent.clone(), message.clone());
-        let ask = Ask::Tell { agent: agent.clone(), message: message.clone() };
-        self.change(id, &ask, observer, |_| Input::Told { agent, message })
+        let request = Request::Tell { agent: agent.clone(), message: message.clone() };
+        self.change(id, &request, observer, |_| Input::Told { agent, message })
     }
 
     /// Asks the orchestrator of a run for a change, or makes it here if no orchestrator owns the run.
     fn change(
         &self,
         id: &RunId,
-        ask: &Ask,
+        request: &Request,
         observer: &mut dyn Observer,
         input: impl FnOnce(&Run) -> Input,
     ) -> Result<DoorAnswer, EngineError> {
-        let lock = match self.ask(id, ask, observer)? {
+        let lock = match self.deliver(id, request, observer)? {
             RequestOutcome::Answered(answer) => return Ok(answer),
             RequestOutcome::Unowned(lock) => lock,
         };
@@ -279,7 +279,7 @@ impl Engine<'_> {
         ask: &AskId,
         observer: &mut dyn Observer,
     ) -> Result<bool, EngineError> {
-        match self.ask(id, &Ask::Answered { ask: ask.to_string() }, observer)? {
+        match self.deliver(id, &Request::Answered { ask: ask.to_string() }, observer)? {
             RequestOutcome::Answered(_) => Ok(true),
             RequestOutcome::Unowned(_) => {
                 mirror::refuse(id, &self.state_dir.run(id))?;
@@ -288,12 +288,12 @@ impl Engine<'_> {
         }
     }
 
-    /// Asks the orchestrator of a run for something, and waits for its answer. If no orchestrator owns the run,
+    /// Delivers a request to the orchestrator of a run, and waits for its answer. If no orchestrator owns the run,
     /// returns its lock.
-    fn ask(
+    fn deliver(
         &self,
         id: &RunId,
-        ask: &Ask,
+        request: &Request,
         observer: &mut dyn Observer,
     ) -> Result<RequestOutcome, EngineError> {
         let files = self.state_dir.run(id);
@@ -320,7 +320,7 @@ impl Engine<'_> {
                 Err(error) => return Err(error),
             };
             if letter.is_none() {
-                letter = Some(Letter::post(&files.folder, ask).map_err(door_error)?);
+                letter = Some(Letter::post(&files.folder, request).map_err(door_error)?);
             }
             if Instant::now() >= deadline {
                 let source = LockError::Owned { owner };

@@ -21,7 +21,7 @@ use crate::{
     },
     observe::tails::GLANCE_INTERVAL,
     run::{
-        door::{Ask, Door, DoorAnswer},
+        door::{Door, DoorAnswer, Request},
         error::EngineError,
         events::Event,
         inbox::{Inbox, Message},
@@ -396,27 +396,27 @@ impl<'o, 'a> RunLoop<'o, 'a> {
     fn answer_door(&mut self) -> Result<(), EngineError> {
         let requests = self.door.requests();
         for request in &requests {
-            match &request.ask {
-                Ask::Stop { now } => {
+            match &request.what {
+                Request::Stop { now } => {
                     self.input(Input::Halt(Halt::Interrupted))?;
                     if *now {
                         self.end_steps()?;
                     }
                 }
-                Ask::Cancel => {
+                Request::Cancel => {
                     self.input(Input::Halt(Halt::Cancelled))?;
                     self.end_steps()?;
                 }
-                Ask::Answered { ask } => {
+                Request::Answered { ask } => {
                     if let Some(id) = AskId::parse(ask) {
                         self.look_at_ask(&id)?;
                     }
                 }
-                Ask::Tell { agent, message } => {
+                Request::Tell { agent, message } => {
                     let (agent, message) = (agent.clone(), message.clone());
                     self.input(Input::Told { agent, message })?;
                 }
-                Ask::Limit(change) => {
+                Request::Limit(change) => {
                     let limits = change.apply(self.ledger.run().limits.clone());
                     self.input(Input::ChangeLimits { limits })?;
                 }

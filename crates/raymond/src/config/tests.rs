@@ -214,7 +214,9 @@ fn template_has_every_setting_and_is_valid_when_nothing_is_a_comment() {
 fn model_of_a_project_leaves_the_rest_of_the_table_of_the_user() {
     let mut config = of("[agents.codex]\nprogram = '/my/codex'\nmodel = 'a'\n").unwrap();
     config.withholds = true;
-    config.add_file(Path::new("project.toml"), "[agents.codex]\nmodel = 'b'\n[agents.pi]\n").unwrap();
+    config
+        .add_file(Path::new("project.toml"), "[agents.codex]\nmodel = 'b'\n[agents.pi]\n")
+        .unwrap();
     let text = config.describe();
     assert!(text.contains("/my/codex") && text.contains("project.toml line 2"), "{text}");
     assert!(config.withheld.is_empty() && !text.contains("c.toml line 3"), "{text}");

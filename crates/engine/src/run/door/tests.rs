@@ -178,10 +178,10 @@ fn door() -> (tempfile::TempDir, Door) {
 #[test]
 fn request_is_gone_before_its_answer_is_there() {
     let (folder, door) = door();
-    let letter = Letter::post(folder.path(), &Ask::Cancel).unwrap();
+    let letter = Letter::post(folder.path(), &Request::Cancel).unwrap();
     assert!(letter.answer().is_none());
     let requests = door.requests();
-    assert_eq!(requests[0].ask, Ask::Cancel);
+    assert_eq!(requests[0].what, Request::Cancel);
     // An orchestrator that is killed here has answered nothing, and the next one finds the request.
     assert_eq!(door.requests().len(), 1);
     let answer = DoorAnswer { status: Status::Running, running_steps: 2 };
@@ -195,9 +195,9 @@ fn request_is_gone_before_its_answer_is_there() {
 #[test]
 fn request_whose_caller_gave_up_or_died_long_ago_has_no_effect() {
     let (folder, door) = door();
-    drop(Letter::post(folder.path(), &Ask::Cancel).unwrap());
+    drop(Letter::post(folder.path(), &Request::Cancel).unwrap());
     assert!(door.requests().is_empty());
-    let old = RequestFile { until_ms: clock::now_ms() - 1, ask: Ask::Cancel };
+    let old = RequestFile { until_ms: clock::now_ms() - 1, what: Request::Cancel };
     write(&door.folder, "old", REQUEST, &old).unwrap();
     assert!(door.requests().is_empty());
     assert_eq!(fs::read_dir(&door.folder).unwrap().count(), 0);
@@ -206,9 +206,9 @@ fn request_whose_caller_gave_up_or_died_long_ago_has_no_effect() {
 #[test]
 fn invalid_request_is_refused_with_the_reason() {
     let (folder, door) = door();
-    let letter = Letter::post(folder.path(), &Ask::Cancel).unwrap();
+    let letter = Letter::post(folder.path(), &Request::Cancel).unwrap();
     let forged =
-        serde_json::json!({ "until_ms": u64::MAX, "ask": { "limit": { "budget_usd": 5000 } } });
+        serde_json::json!({ "until_ms": u64::MAX, "what": { "limit": { "budget_usd": 5000 } } });
     fs::write(letter.path(REQUEST), forged.to_string()).unwrap();
     assert!(door.requests().is_empty());
     let why = letter.answer().unwrap().unwrap_err().to_string();
@@ -258,12 +258,12 @@ fn burst_is_taken_in_batches_the_oldest_first() {
     let until_ms = clock::now_ms() + 60_000;
     // Written in another order than that of their names.
     for number in (0..BATCH_MAX + 3).rev() {
-        let ask = Ask::Answered { ask: format!("main.{number}") };
-        write(&door.folder, &format!("{number:05}"), REQUEST, &RequestFile { until_ms, ask })
+        let what = Request::Answered { ask: format!("main.{number}") };
+        write(&door.folder, &format!("{number:05}"), REQUEST, &RequestFile { until_ms, what })
             .unwrap();
     }
-    let number = |request: &DoorRequest| match &request.ask {
-        Ask::Answered { ask } => ask.clone(),
+    let number = |request: &PendingRequest| match &request.what {
+        Request::Answered { ask } => ask.clone(),
         other => panic!("{other:?}"),
     };
     let batch = door.requests();
@@ -288,7 +288,7 @@ fn answer_tells_every_status() {
         Status::Paused,
         Status::Cancelled,
     ] {
-        let letter = Letter::post(folder.path(), &Ask::Stop { now: true }).unwrap();
+        let letter = Letter::post(folder.path(), &Request::Stop { now: true }).unwrap();
         let answer = DoorAnswer { status, running_steps: 1 };
         door.confirm(&door.requests()[0], &answer);
         assert_eq!(letter.answer().unwrap().unwrap(), answer);
@@ -315,5 +315,5 @@ fn word_of_an_answered_question_stays_at_the_door_for_the_orchestrator() {
     let ask = AskId::parse("main.2").unwrap();
     tell_answered(folder.path(), &ask);
     let requests = door.requests();
-    assert_eq!(requests[0].ask, Ask::Answered { ask: "main.2".to_owned() });
+    assert_eq!(requests[0].what, Request::Answered { ask: "main.2".to_owned() });
 }

@@ -81,7 +81,7 @@ impl Outbox {
 #[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 mod tests {
     use super::*;
-    use crate::run::door::{Ask, Letter};
+    use crate::run::door::{Letter, Request};
 
     /// Longer than any wait in these tests.
     const LONG: Option<Duration> = Some(Duration::from_mins(1));
@@ -108,7 +108,7 @@ mod tests {
         // Another process has no channel; what it sends is dropped.
         Outbox::to(folder.path()).unwrap().send(&Message::Door);
         assert_eq!(inbox.next_waiting(), None);
-        let letter = Letter::post(folder.path(), &Ask::Answered { ask: "main.1".to_owned() });
+        let letter = Letter::post(folder.path(), &Request::Answered { ask: "main.1".to_owned() });
         assert_eq!(inbox.next(None), Some(Message::Door));
         assert_eq!(inbox.next(LONG), Some(Message::Door), "it is still there");
         drop(letter);

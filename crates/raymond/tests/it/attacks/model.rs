@@ -68,7 +68,7 @@ fn model_that_may_edit_files_changes_no_limit_and_tells_no_agent_anything() {
         ),
         ("c", json!("cancel")),
     ] {
-        let request = json!({ "until_ms": u64::MAX, "ask": ask }).to_string();
+        let request = json!({ "until_ms": u64::MAX, "what": ask }).to_string();
         project.write(&format!(".raymond/workflows/r/door/{name}.request"), &request);
     }
     // A request of the user makes the orchestrator look at all of them.

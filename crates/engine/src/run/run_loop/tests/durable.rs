@@ -16,7 +16,7 @@ use crate::{
     EngineError,
     exec::steps::memory::{Fate, Memory},
     run::{
-        door::{Ask, Letter, LimitChange},
+        door::{Letter, LimitChange, Request},
         events::{Event, Observer, Seen},
         inbox::Message,
     },
@@ -86,7 +86,7 @@ fn request_at_the_door_is_not_confirmed_before_it_is_durable() {
     let (post, posted) = mpsc::channel();
     stage.memory = Memory::new(move |_| {
         let change = LimitChange { max_iterations: Some(9), ..LimitChange::default() };
-        post.send(Letter::post(&folder, &Ask::Limit(change)).unwrap()).unwrap();
+        post.send(Letter::post(&folder, &Request::Limit(change)).unwrap()).unwrap();
         Fate::Runs.after([Message::Door])
     });
     stop_at(&stage, |record| matches!(record, Record::LimitsChanged { .. }));
