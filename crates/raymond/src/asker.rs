@@ -283,7 +283,7 @@ mod tests {
         let choices = labels.iter().map(|label| format!("{{\"label\":{label:?},\"to\":\"A\"}}"));
         let choices = choices.collect::<Vec<_>>().join(",");
         let json = format!(
-            "{{\"id\":\"main.1\",\"state\":\"A.md\",\"text\":\"?\",\"choices\":[{choices}],\"asked_at_ms\":1}}"
+            "{{\"id\":\"main.1\",\"run\":\"r\",\"attachments\":[],\"state\":\"A.md\",\"text\":\"?\",\"choices\":[{choices}],\"asked_at_ms\":1}}"
         );
         serde_json::from_str(&json).unwrap()
     }

@@ -41,20 +41,17 @@ pub struct PublishedQuestion {
     /// The agent and the number, as in `main.1`.
     pub id: String,
     /// What tells the run from any other of the same id.
-    #[serde(default)]
     pub run: String,
     /// The state that asks.
     pub state: StateName,
     /// The question.
     pub text: String,
     /// The answers that can be chosen; with none, the answer is a free text.
-    #[serde(default)]
     pub choices: Vec<OfferedAnswer>,
     /// Where a free text leads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<StateName>,
     /// The files that are shown.
-    #[serde(default)]
     pub attachments: Vec<ShownFile>,
     /// The answer when the time is up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,10 +102,9 @@ pub struct GivenAnswer {
     /// The label of a choice, or the text.
     pub result: String,
     /// What was said beside a choice.
-    #[serde(default)]
     pub comment: String,
-    /// The absolute path of the directory with the files that were handed over, empty if there are none. `None` in
-    /// answers of earlier versions.
+    /// The absolute path of the directory with the files that were handed over, empty if there are none. `None`
+    /// if no person gave the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<String>,
     /// Who answered.

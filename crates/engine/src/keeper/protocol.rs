@@ -16,8 +16,8 @@ pub(super) const KEEPER_SOCKET: &str = "keeper.sock";
 pub(super) const STEPS_SOCKET: &str = "steps.sock";
 /// Locked by the one keeper of a run for its whole life.
 pub(super) const KEEPER_LOCK: &str = "keeper.lock";
-/// The keeper's answer to `Hello`. It names the version of this protocol: a keeper of an earlier version, which
-/// answers `ok`, cannot read today's launches. Always three bytes.
+/// The keeper's answer to `Hello`. It names the version of this protocol: a keeper that a program of another version has
+/// left cannot read these launches. Always three bytes.
 pub(super) const ANSWER: &[u8; 3] = b"k2\n";
 
 /// A request of the orchestrator to the keeper.

@@ -64,7 +64,8 @@ mod tests {
 
     #[test]
     fn deadline_is_shown_with_its_date() {
-        let json = r#"{"id":"main.1","state":"A.md","text":"?","default":"no","asked_at_ms":1,"deadline_ms":1800000000000}"#;
+        let json = r#"{"id":"main.1","run":"r","state":"A.md","text":"?","choices":[],"attachments":[],"default":"no",
+            "asked_at_ms":1,"deadline_ms":1800000000000}"#;
         let lines = asked_lines(&serde_json::from_str(json).unwrap());
         let last = format!("{:?}", lines.last().unwrap());
         assert!(last.contains("at 2027-01-1"), "{last}");

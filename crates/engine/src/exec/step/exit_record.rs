@@ -21,7 +21,6 @@ pub(crate) const EXIT_RECORD_BYTES: u32 = 4096;
 struct ClaimLine {
     reaper: u32,
     /// The identity of the run and a seal: see `StepFolder::claim_text`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
     run: String,
 }
 
@@ -32,7 +31,6 @@ pub(crate) struct ExitRecord {
     pub(crate) duration_ms: u64,
     /// The length of its output. If the `stdout` file is shorter, a machine crash lost output, and the
     /// outcome with it.
-    #[serde(default)]
     pub(crate) stdout_bytes: u64,
 }
 

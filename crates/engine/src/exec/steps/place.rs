@@ -38,7 +38,7 @@ impl RunPlace {
             state => return Ok(state),
         };
         reaper.map_or(Ok(()), kill)?;
-        survivors::end(&self.marks(&run, step))?;
+        survivors::end(&Self::marks(&run, step))?;
         let place = step.set_aside(&self.folder.join(ASIDE))?;
         let (name, place) = (step.name(), place.display());
         remarks.push(format!(
@@ -49,36 +49,27 @@ impl RunPlace {
 
     /// Kills the processes that a lost step has left. Returns their number.
     pub(crate) fn sweep(&self, step: &StepFolder) -> io::Result<usize> {
-        Ok(survivors::end(&self.marks(&self.identity, step))?.len())
+        Ok(survivors::end(&Self::marks(&self.identity, step))?.len())
     }
 
     /// Kills the processes that steps of an earlier orchestrator have left: keeper and reapers were killed before they could do
     /// it. Returns their number.
     pub(crate) fn end_left(&self) -> io::Result<usize> {
-        let run = self.mark(&self.identity, "");
+        let run = survivors::mark(&self.identity, "");
         Ok(survivors::end_left(run.trim_end_matches('/'), &self.folder)?.len())
     }
 
     /// The environment variable that marks every process of a step.
     pub(crate) fn mark_variable(&self, step: &StepFolder) -> (String, String) {
         let outer = std::env::var_os(survivors::MARK);
-        let mark = self.mark(&self.identity, &step.name());
+        let mark = survivors::mark(&self.identity, &step.name());
         (survivors::MARK.to_owned(), survivors::marks(outer, &mark))
     }
 
     /// The marks of all processes of a step of run `identity`. The process of a later turn has the mark of its
     /// first step.
-    fn marks(&self, identity: &str, step: &StepFolder) -> Vec<String> {
+    fn marks(identity: &str, step: &StepFolder) -> Vec<String> {
         let names = [Some(step.name()), step.first_step()].into_iter().flatten();
-        names.map(|name| self.mark(identity, &name)).collect()
-    }
-
-    fn mark(&self, identity: &str, step: &str) -> String {
-        if identity.is_empty() {
-            // A run of an earlier version has no identity; its path tells it from others.
-            let place = self.folder.as_os_str().as_encoded_bytes();
-            return survivors::mark(&format!("{:08x}", crc32fast::hash(place)), step);
-        }
-        survivors::mark(identity, step)
+        names.map(|name| survivors::mark(identity, &name)).collect()
     }
 }

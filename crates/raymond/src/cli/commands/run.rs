@@ -134,7 +134,7 @@ pub(super) fn plan(arguments: Start) -> Result<(LoadedProject, Started), Failure
 }
 
 /// `raymond run WORKFLOW` and `raymond run ID`. A run with exactly that id comes before a file of that
-/// name, for compatibility; a file comes before a prefix of an id.
+/// name; a file comes before a prefix of an id.
 pub(in crate::cli) fn run(arguments: Start) -> Result<ExitCode, Failure> {
     let state_dir = state_dir(&arguments.options.place)?;
     let Some(word) = arguments.workflow.as_deref() else {

@@ -45,15 +45,10 @@ fn exit_file_is_understood_as_far_as_it_was_written() {
         (String::new(), (None, ExitFile::Lost)),
         (zeros.clone(), (None, ExitFile::Lost)),
         (format!("{CLAIM}{{\"how\":\"dancing\"}}\n"), (own(), ExitFile::Lost)),
-        // A run of an earlier version has no identity, and a record no length.
-        (format!("{{\"reaper\":7}}\n{ENDED}"), (Some(String::new()), ended())),
         (format!("\n{ENDED}"), (None, ended())),
     ] {
         assert_eq!(read_bytes(text.as_bytes()), Some(expected), "{text:?}");
     }
-    let old = format!("{CLAIM}{{\"how\":{{\"signal\":9}},\"duration_ms\":5}}\n");
-    let Some((_, ExitFile::Ended(record))) = read_bytes(old.as_bytes()) else { panic!("{old}") };
-    assert_eq!((record.how, record.stdout_bytes), (HowEnded::Signal(9), 0));
 }
 
 #[test]
