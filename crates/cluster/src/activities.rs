@@ -20,10 +20,8 @@ use raymond_engine::{
     worktree::work_for,
 };
 use raymond_flow::{
-    history::InputMessage,
     machine::{Action, Conclusion, Input, Run, Step},
     policy::Transition,
-    snapshot::RunMessage,
 };
 use serde::{Deserialize, Serialize};
 use temporalio_client::{
@@ -243,7 +241,7 @@ impl StepActivities {
     pub(crate) async fn tidy(&self, age: Duration) {
         loop {
             let kept = self.kept().into_iter().filter_map(|(_, kept)| kept);
-            let runs: Vec<Run> = kept.map(|kept| kept.order.run.0).collect();
+            let runs: Vec<Run> = kept.map(|kept| kept.order.run).collect();
             self.hosts.tidy(age, &runs.iter().map(|run| run.id.clone()).collect()).await;
             let identities = runs.into_iter().map(|run| run.identity).collect();
             if let Err(error) = self.places.tidy(age, identities).await {
@@ -260,7 +258,7 @@ impl StepActivities {
                 let _ = std::fs::remove_file(path);
                 continue;
             };
-            (self.talk)(&format!("{}: found step {} again", kept.order.run.0.id, kept.order.id));
+            (self.talk)(&format!("{}: found step {} again", kept.order.run.id, kept.order.id));
             // Its request may never have arrived, so it is not started again, only looked for.
             let order = StepOrder { is_started: true, ..kept.order };
             let kept = Kept { order, ..kept };
@@ -329,7 +327,7 @@ impl StepActivities {
         &self,
         order: &'a StepOrder,
     ) -> Result<Cow<'a, StepOrder>, AttendError> {
-        let RunMessage(run) = &order.run;
+        let run = &order.run;
         let response = run.agents.get(&order.id.agent).and_then(|agent| agent.response.as_ref());
         let files = response.and_then(|response| response.files.as_deref());
         let is_hash = |hash: &&str| hash.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -340,7 +338,7 @@ impl StepActivities {
             unpack_folder(&self.store.get(hash).await?, &folder)?;
         }
         let mut own = order.clone();
-        let agent = own.run.0.agents.get_mut(&order.id.agent);
+        let agent = own.run.agents.get_mut(&order.id.agent);
         if let Some(response) = agent.and_then(|agent| agent.response.as_mut()) {
             response.files = Some(folder.to_string_lossy().into_owned());
         }
@@ -386,14 +384,13 @@ impl StepActivities {
         let patience = trust.timeout / 3;
         let stored = self.store_files(order, shown(&inputs), patience);
         let files = trust.beating(handle, ended, stored).await?;
-        let inputs = inputs.into_iter().map(InputMessage::from).collect();
         Ok(StepEnd { files, session, checkout, ..self.step_end(inputs) })
     }
 
     /// Brings to this machine what a step needs.
     async fn bring(&self, order: &StepOrder) -> Result<(), AttendError> {
         if let Some(checkout) = &order.checkout {
-            self.places.bring(&order.run.0, &order.id.agent, checkout).await?;
+            self.places.bring(&order.run, &order.id.agent, checkout).await?;
         }
         if order.sessions.is_empty() {
             return Ok(());
@@ -409,7 +406,7 @@ impl StepActivities {
     /// What the paths of the run mean for the agent of a step on this machine.
     fn mapping(&self, order: &StepOrder) -> Option<Mapping> {
         let checkout = order.checkout.as_ref()?;
-        Some(self.places.mapping(&order.run.0, &order.id.agent, checkout))
+        Some(self.places.mapping(&order.run, &order.id.agent, checkout))
     }
 
     /// Commits and stores what a step has left in its checkout. If the store cannot be reached or the disk is full, it is
@@ -420,7 +417,7 @@ impl StepActivities {
     ) -> Result<Option<StoredCheckout>, AttendError> {
         let Some(checkout) = &order.checkout else { return Ok(None) };
         loop {
-            match self.places.keep(&order.run.0, &order.id.agent, checkout).await {
+            match self.places.keep(&order.run, &order.id.agent, checkout).await {
                 Err(error) if self.places.may_pass(&error) => {
                     (self.talk)(&format!(
                         "the work of step {} is not stored yet: {error}",
@@ -436,7 +433,7 @@ impl StepActivities {
     /// Stores the session of a turn that has ended, for its next turn on whichever worker. Tries until it is stored: the
     /// answer is paid for, and without the session the next turn would not know of it.
     async fn keep_session(&self, order: &StepOrder) -> Option<StoredSession> {
-        let RunMessage(run) = &order.run;
+        let run = &order.run;
         let step = run.running_step(&order.id);
         let Some((_, Step { action: Action::Turn(_), .. })) = step else { return None };
         loop {
@@ -488,7 +485,7 @@ impl StepActivities {
         }
     }
 
-    fn step_end(&self, inputs: Vec<InputMessage>) -> StepEnd {
+    fn step_end(&self, inputs: Vec<Input>) -> StepEnd {
         let Home { worker, labels } = self.home.clone();
         StepEnd {
             inputs,
@@ -509,7 +506,7 @@ impl StepActivities {
         shown: Vec<String>,
         patience: Duration,
     ) -> Option<String> {
-        let RunMessage(run) = &order.run;
+        let run = &order.run;
         let (files, id) = (self.state_dir.run(&run.id), order.id.clone());
         let cwd = &run.agents.get(&id.agent)?.cwd;
         let cwd = self.mapping(order).map_or_else(|| cwd.clone(), |mapping| mapping.real(cwd));
@@ -688,12 +685,11 @@ impl StepActivities {
         self: Arc<Self>,
         context: ActivityContext,
         order: WorktreeOrder,
-    ) -> Result<InputMessage, ActivityError> {
-        let WorktreeOrder { run: RunMessage(run), agent } = order;
+    ) -> Result<Input, ActivityError> {
+        let WorktreeOrder { run, agent } = order;
         let work = blocking(move || work_for(&run, &agent));
         let done = beating(&context, work).await?;
-        let done = done.ok_or_else(|| std::io::Error::other("the run wants no worktree here"))?;
-        Ok(done.into())
+        Ok(done.ok_or_else(|| std::io::Error::other("the run wants no worktree here"))?)
     }
 
     /// Prepares the next step of an agent where there are directories.
@@ -702,11 +698,11 @@ impl StepActivities {
         self: Arc<Self>,
         _context: ActivityContext,
         order: PrepareOrder,
-    ) -> Result<InputMessage, ActivityError> {
+    ) -> Result<Input, ActivityError> {
         let mut mapping = None;
         if let Some(checkout) = &order.checkout {
-            self.places.bring(&order.run.0, &order.agent, checkout).await?;
-            mapping = Some(self.places.mapping(&order.run.0, &order.agent, checkout));
+            self.places.bring(&order.run, &order.agent, checkout).await?;
+            mapping = Some(self.places.mapping(&order.run, &order.agent, checkout));
         }
         let prepared = self.hosts.prepare(order, mapping).await;
         prepared.map_err(ActivityError::from)

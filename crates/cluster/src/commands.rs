@@ -13,17 +13,16 @@ use std::{
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use raymond_engine::{
-    exec::{host::lines::Plan, programs},
+    exec::{host::Plan, programs},
     run::{door::LimitChange, mirror::Origin},
     store::layout::StateDir,
     worktree::moving::Delivered,
 };
 use raymond_flow::{
-    history::CodingAgentsMessage,
+    coding_agent::CodingAgents,
     id::{AskId, RunId},
     machine::{Halt, Input, Response, Run, Started, Status},
     money::Usd,
-    snapshot::RunMessage,
 };
 use temporalio_client::{
     Client, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHandle, WorkflowHistory,
@@ -147,7 +146,7 @@ pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCo
         Command::List { server } => User::connect(&server).await?.list(print).await,
         Command::Show { server, id } => {
             let run = User::connect(&server).await?.show(&id).await?;
-            print(&serde_json::to_string(&RunMessage(run)).map_err(failed("show the run"))?);
+            print(&serde_json::to_string(&run).map_err(failed("show the run"))?);
             Ok(ExitCode::SUCCESS)
         }
         Command::History { server, id } => {
@@ -210,7 +209,7 @@ fn state_dir(project: &Project) -> Result<StateDir, Failure> {
 /// What `start` is about to start.
 struct Planned {
     started: Started,
-    coding_agents: CodingAgentsMessage,
+    coding_agents: CodingAgents,
     /// The archive with the workflow's files.
     bundle: Vec<u8>,
     /// The state directory of the project.
@@ -253,7 +252,7 @@ pub(crate) async fn tell(
     } else {
         None
     };
-    let signal = Signal { input: input.into(), ends_steps, workers };
+    let signal = Signal { input, ends_steps, workers };
     handle.signal(RunWorkflow::tell, signal, WorkflowSignalOptions::default()).await
 }
 
@@ -295,7 +294,7 @@ impl User {
             serde_json::from_slice(&planned.stdout).map_err(failed("read the plan"))?;
         let bundle = std::fs::read(&bundle).map_err(failed("read the bundle"))?;
         let identity = uuid::Uuid::new_v4().simple().to_string();
-        let started = Started { identity, ..started.into() };
+        let started = Started { identity, ..started };
         Ok(Planned { started, coding_agents, bundle, state_dir: StateDir::new(state_dir) })
     }
 
@@ -318,7 +317,7 @@ impl User {
         let bytes = planned.bundle.clone();
         let bundle = self.store.put(bytes).await.map_err(store_failed("store the bundle"))?;
         let id = planned.started.workflow_id.to_string();
-        let begin = Begin::New(planned.started.clone().into());
+        let begin = Begin::New(planned.started.clone());
         let repository = match place {
             Place::Shared => None,
             Place::Git => Some(self.pack(&planned.started.cwd).await?),
@@ -403,7 +402,7 @@ impl User {
 
     /// Waits until a run ends or rests, and prints its result. The exit code is that of `raymond start`.
     async fn wait(&self, id: &str, print: Talk, talk: Talk) -> Result<ExitCode, Failure> {
-        let RunOutput { run: RunMessage(run), .. } = self.output(id).await?;
+        let RunOutput { run, .. } = self.output(id).await?;
         if let Some(result) = &run.result {
             print(&result.to_string());
         }
@@ -427,7 +426,7 @@ impl User {
         let handle = self.handle(id);
         let shown = handle.query(RunWorkflow::show, (), WorkflowQueryOptions::default());
         let run = shown.await.map_err(failed(&format!("show run {id}")))?;
-        run.map(|RunMessage(run)| run).ok_or_else(|| Failure {
+        run.ok_or_else(|| Failure {
             message: format!("run {id} has not begun"),
             hint: Some("is there a worker? Start one: raymond cluster worker".to_owned()),
         })
@@ -580,7 +579,7 @@ impl User {
 
     async fn resume(&self, id: &str, budget: Option<f64>) -> Result<(), Failure> {
         self.check_store().await?;
-        let RunOutput { run: RunMessage(run), terms, segments, luggage } = self.output(id).await?;
+        let RunOutput { run, terms, segments, luggage } = self.output(id).await?;
         if !run.status.can_resume() {
             let message = format!("run {id} is {} and cannot be resumed", run.status);
             return Err(Failure { message, hint: None });
@@ -588,8 +587,8 @@ impl User {
         let budget_usd = budget.map(dollars).transpose()?;
         let change = LimitChange { budget_usd, ..LimitChange::default() };
         let (settings, limits) = (run.settings.clone(), change.apply(run.limits.clone()));
-        let input = Input::Resume { settings, limits }.into();
-        let begin = Begin::Resumed { run: RunMessage(run), input, segments, luggage };
+        let input = Input::Resume { settings, limits };
+        let begin = Begin::Resumed { run, input, segments, luggage };
         let input = RunInput { begin, terms };
         self.begin(id, input, WorkflowIdReusePolicy::AllowDuplicate).await
     }

@@ -10,16 +10,12 @@ use std::{
 };
 
 use raymond_engine::{
-    exec::host::{
-        Mapping, SessionPlace,
-        lines::{HostedLine, OrderLine, ReportLine},
-    },
+    exec::host::{Hosted, Mapping, Order, Report, SessionPlace},
     store::{layout::StateDir, prune},
 };
 use raymond_flow::{
-    history::InputMessage,
     id::{AgentId, RunId, StepId},
-    snapshot::RunMessage,
+    machine::{Input, Run},
 };
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
@@ -84,7 +80,7 @@ pub(crate) struct Hosts {
 #[derive(Debug)]
 struct Host {
     run: String,
-    orders: mpsc::UnboundedSender<OrderLine>,
+    orders: mpsc::UnboundedSender<Order>,
     waiting: Arc<Mutex<Waiting>>,
     used: Mutex<Instant>,
 }
@@ -94,12 +90,12 @@ struct Host {
 struct Waiting {
     is_closed: bool,
     steps: HashMap<StepId, oneshot::Sender<Attended>>,
-    prepares: HashMap<AgentId, Vec<oneshot::Sender<InputMessage>>>,
+    prepares: HashMap<AgentId, Vec<oneshot::Sender<Input>>>,
     locates: HashMap<StepId, oneshot::Sender<Vec<SessionPlace>>>,
 }
 
 /// What came of a step; `None` if another task waits for it now: the history of the run was continued.
-type Attended = Option<Vec<InputMessage>>;
+type Attended = Option<Vec<Input>>;
 
 /// A step that a host has.
 #[derive(Debug)]
@@ -145,9 +141,9 @@ impl Hosts {
                 let _ = earlier.send(None);
             }
         })?;
-        let patience_ms = milliseconds(patience);
-        let hosted = HostedLine { id: id.clone(), run: order.run.clone(), patience_ms, mapping };
-        let start = if order.is_started { OrderLine::Find } else { OrderLine::Start };
+        let run = Box::new(order.run.clone());
+        let hosted = Hosted { id: id.clone(), run, patience, mapping };
+        let start = if order.is_started { Order::Find } else { Order::Start };
         host.order(start(hosted));
         Ok((HostedStep { host: Arc::clone(&host), id }, HostedEnd { host, end }))
     }
@@ -157,14 +153,15 @@ impl Hosts {
         &self,
         order: PrepareOrder,
         mapping: Option<Mapping>,
-    ) -> Result<InputMessage, HostError> {
+    ) -> Result<Input, HostError> {
         let host = self.host(&order.run, &order.bundle).await?;
         let PrepareOrder { run, agent, fresh, .. } = order;
+        let run = Box::new(run);
         let (sender, prepared) = oneshot::channel();
         host.waiting(|waiting| {
             waiting.prepares.entry(agent.clone()).or_default().push(sender);
         })?;
-        host.order(OrderLine::Prepare { run, agent, fresh, mapping });
+        host.order(Order::Prepare { run, agent, fresh, mapping });
         prepared.await.map_err(|_| host.ended())
     }
 
@@ -178,7 +175,7 @@ impl Hosts {
         let (sender, located) = oneshot::channel();
         let id = order.id.clone();
         host.waiting(|waiting| drop(waiting.locates.insert(id.clone(), sender)))?;
-        host.order(OrderLine::Locate { id, run: order.run.clone(), mapping });
+        host.order(Order::Locate { id, run: Box::new(order.run.clone()), mapping });
         located.await.map_err(|_| host.ended())
     }
 
@@ -186,7 +183,7 @@ impl Hosts {
     pub(crate) async fn end(&self, EndOrder { identity, steps }: EndOrder) {
         let Some(host) = self.open.lock().await.get(&identity).cloned() else { return };
         let here = |id: &StepId| lock(&host.waiting).steps.contains_key(id);
-        steps.into_iter().filter(here).for_each(|id| host.order(OrderLine::End(id)));
+        steps.into_iter().filter(here).for_each(|id| host.order(Order::End(id)));
     }
 
     /// Lets hosts go that have had no step for a while. Never returns.
@@ -214,8 +211,7 @@ impl Hosts {
     }
 
     /// The host of a run; started if there is none.
-    async fn host(&self, run: &RunMessage, bundle: &str) -> Result<Arc<Host>, HostError> {
-        let RunMessage(run) = run;
+    async fn host(&self, run: &Run, bundle: &str) -> Result<Arc<Host>, HostError> {
         let archive = self.bundles.archive(bundle).await?;
         let mut open = self.open.lock().await;
         open.retain(|_, host| !host.is_closed());
@@ -246,8 +242,8 @@ impl Host {
         let mut reports = BufReader::new(stdout);
         let mut line = String::new();
         let first = tokio::time::timeout(OPEN_PATIENCE, reports.read_line(&mut line)).await;
-        let is_open = matches!(first, Ok(Ok(_)))
-            && matches!(serde_json::from_str(&line), Ok(ReportLine::Open));
+        let is_open =
+            matches!(first, Ok(Ok(_))) && matches!(serde_json::from_str(&line), Ok(Report::Open));
         if !is_open {
             return Err(ended());
         }
@@ -258,7 +254,7 @@ impl Host {
         Ok(Self { run, orders, waiting, used: Mutex::new(Instant::now()) })
     }
 
-    fn order(&self, order: OrderLine) {
+    fn order(&self, order: Order) {
         // If the host is gone, whoever waits for its report learns it.
         let _ = self.orders.send(order);
     }
@@ -287,7 +283,7 @@ impl Host {
 
 impl HostedEnd {
     /// What came of the step; `None` if another task waits for it now.
-    pub(crate) async fn wait(self) -> Result<Option<Vec<InputMessage>>, HostError> {
+    pub(crate) async fn wait(self) -> Result<Option<Vec<Input>>, HostError> {
         let end = self.end.await.map_err(|_| self.host.ended());
         *lock(&self.host.used) = Instant::now();
         end
@@ -297,18 +293,17 @@ impl HostedEnd {
 impl HostedStep {
     /// Moves its deadline: it may run so long from now on.
     pub(crate) fn extend(&self, patience: Duration) {
-        let (id, patience_ms) = (self.id.clone(), milliseconds(patience));
-        self.host.order(OrderLine::Extend { id, patience_ms });
+        self.host.order(Order::Extend { id: self.id.clone(), patience });
     }
 
     /// Asks the host to end it.
     pub(crate) fn cancel(&self) {
-        self.host.order(OrderLine::End(self.id.clone()));
+        self.host.order(Order::End(self.id.clone()));
     }
 }
 
 /// Writes orders until there are none, which tells the host to leave.
-async fn write(mut stdin: ChildStdin, mut orders: mpsc::UnboundedReceiver<OrderLine>) {
+async fn write(mut stdin: ChildStdin, mut orders: mpsc::UnboundedReceiver<Order>) {
     while let Some(order) = orders.recv().await {
         let Ok(mut json) = serde_json::to_vec(&order) else { continue };
         json.push(b'\n');
@@ -332,26 +327,25 @@ async fn read(
             break;
         }
         match serde_json::from_str(&line) {
-            Ok(ReportLine::Ended { id, inputs }) => {
+            Ok(Report::Ended { id, inputs }) => {
                 if let Some(step) = lock(&waiting).steps.remove(&id) {
                     let _ = step.send(Some(inputs));
                 }
             }
-            Ok(ReportLine::Prepared(message)) => {
-                let input = raymond_flow::machine::Input::from(message);
-                let raymond_flow::machine::Input::Prepared { agent, .. } = &input else { continue };
+            Ok(Report::Prepared(input)) => {
+                let Input::Prepared { agent, .. } = &*input else { continue };
                 let next = lock(&waiting).prepares.get_mut(agent).and_then(Vec::pop);
                 if let Some(prepare) = next {
-                    let _ = prepare.send(input.into());
+                    let _ = prepare.send(*input);
                 }
             }
-            Ok(ReportLine::Located { id, sessions }) => {
+            Ok(Report::Located { id, sessions }) => {
                 if let Some(locate) = lock(&waiting).locates.remove(&id) {
                     let _ = locate.send(sessions);
                 }
             }
-            Ok(ReportLine::Trouble(text)) => talk(&format!("{run}: {text}")),
-            Ok(ReportLine::Open) => {}
+            Ok(Report::Trouble(text)) => talk(&format!("{run}: {text}")),
+            Ok(Report::Open) => {}
             Err(error) => talk(&format!("{run}: a report cannot be read: {error}")),
         }
     }

@@ -65,8 +65,8 @@ impl Log {
         let mut page = Vec::new();
         for logged in self.entries.iter().skip(skipped).take(max) {
             let Logged { at_ms, records, files } = logged;
-            let records = records.as_slice().into();
-            let entry = Entry { at_ms: *at_ms, records, files: files.clone() };
+            let (records, files) = (records.clone(), files.clone());
+            let entry = Entry { at_ms: *at_ms, records, files };
             bytes += serde_json::to_vec(&entry).map_or(0, |json| json.len());
             if bytes > bytes_max && !page.is_empty() {
                 break;

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use raymond_flow::{
-    history::{CodingAgentsMessage, InputMessage, Records, StartedMessage},
+    coding_agent::CodingAgents,
     id::{AgentId, SessionId, StepId},
-    snapshot::RunMessage,
+    machine::{Input, Record, Run, Started},
 };
 use serde::{Deserialize, Serialize};
 
@@ -28,13 +28,13 @@ pub struct RunInput {
 #[expect(clippy::large_enum_variant, reason = "one exists at a time")]
 pub enum Begin {
     /// At its beginning.
-    New(StartedMessage),
+    New(Started),
     /// Where it rested, after the user has resumed it with this input.
     Resumed {
         /// The run.
-        run: RunMessage,
+        run: Run,
         /// The resume.
-        input: InputMessage,
+        input: Input,
         /// What it had decided before.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         segments: Vec<Segment>,
@@ -45,7 +45,7 @@ pub enum Begin {
     /// In its middle: the history before was long enough.
     Continued {
         /// The run.
-        run: RunMessage,
+        run: Run,
         /// The running steps, and the workers that have them.
         found: Vec<(StepId, String)>,
         /// How often all agents have waited for a usage limit.
@@ -72,7 +72,7 @@ pub struct Terms {
     /// The hash of the archive with the workflow's files.
     pub bundle: String,
     /// The coding agents that it may use.
-    pub coding_agents: CodingAgentsMessage,
+    pub coding_agents: CodingAgents,
     /// After how many milliseconds without a heartbeat a step counts as lost.
     pub heartbeat_ms: u64,
     /// After how many steps the history is continued as a new one.
@@ -129,7 +129,7 @@ pub(crate) fn steps_per_history() -> u32 {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RunOutput {
     /// The run.
-    pub run: RunMessage,
+    pub run: Run,
     /// What it was carried out with, for when it is resumed.
     pub terms: Terms,
     /// What follows its agents, for the same reason.
@@ -155,7 +155,7 @@ pub struct Entry {
     /// When it was made, in milliseconds since 1970.
     pub at_ms: u64,
     /// Its records.
-    pub records: Records,
+    pub records: Vec<Record>,
     /// The files of the step that it is about the end of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<StepFiles>,
@@ -239,7 +239,7 @@ pub struct CheckoutOrder {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Signal {
     /// The input for the machine.
-    pub input: InputMessage,
+    pub input: Input,
     /// Whether running steps are ended.
     #[serde(default)]
     pub ends_steps: bool,
@@ -264,7 +264,7 @@ pub struct StepOrder {
     /// The step.
     pub id: StepId,
     /// The excerpt of the run in which the step is running.
-    pub run: RunMessage,
+    pub run: Run,
     /// The hash of the archive with the workflow's files.
     pub bundle: String,
     /// Whether the step was started before, under an earlier history of the run.
@@ -288,7 +288,7 @@ pub struct StepOrder {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct StepEnd {
     /// What the machine must decide about, in this order.
-    pub inputs: Vec<InputMessage>,
+    pub inputs: Vec<Input>,
     /// The worker that had the step.
     pub worker: String,
     /// The labels of that worker.
@@ -330,7 +330,7 @@ pub struct Place {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PrepareOrder {
     /// The excerpt of the run.
-    pub run: RunMessage,
+    pub run: Run,
     /// The agent.
     pub agent: AgentId,
     /// The id of a session that does not exist yet.
@@ -346,7 +346,7 @@ pub struct PrepareOrder {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WorktreeOrder {
     /// The excerpt of the run, with the worktree if that was made.
-    pub run: RunMessage,
+    pub run: Run,
     /// The agent.
     pub agent: AgentId,
 }

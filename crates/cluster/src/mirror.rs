@@ -313,7 +313,7 @@ impl News {
 }
 
 fn line(entry: Entry) -> JournalEntry {
-    JournalEntry { at_ms: entry.at_ms, records: entry.records.into() }
+    JournalEntry { at_ms: entry.at_ms, records: entry.records }
 }
 
 /// Passes troubles on.

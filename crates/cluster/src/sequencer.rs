@@ -149,7 +149,7 @@ impl Sequencer {
         let Some(agent) = self.run.agents.get(agent) else { return Vec::new() };
         let frames = agent.stack.iter().map(|frame| &frame.session);
         let own = frames.chain([&agent.session]).filter_map(|session| match session {
-            Session::Open(id) | Session::Branch(id) => Some(id),
+            Session::Open(id) | Session::Branch { from: id } => Some(id),
             Session::Fresh => None,
         });
         own.chain(agent.phase.work().and_then(Work::session)).cloned().collect()

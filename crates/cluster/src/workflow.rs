@@ -21,7 +21,6 @@ use raymond_engine::usage_limit_wait;
 use raymond_flow::{
     id::{AgentId, AskId, SessionId, StepId},
     machine::{ApplyError, Halt, Input, Run, SavedWork, SessionPlan},
-    snapshot::RunMessage,
     turn::Outcome,
 };
 use temporalio_macros::{workflow, workflow_methods};
@@ -123,7 +122,7 @@ impl RunWorkflow {
         let mut course = Course::new(context, terms);
         course.begin(begin);
         if let CourseEnd::Cut { found } = course.turn_until_over().await {
-            let (run, segments) = (RunMessage(course.run()), course.segments());
+            let (run, segments) = (course.run(), course.segments());
             let (limit_waits, luggage) = (course.limit_waits, course.luggage());
             let homes = course.homes();
             let begin = Begin::Continued { run, found, limit_waits, segments, homes, luggage };
@@ -131,7 +130,7 @@ impl RunWorkflow {
             context.continue_as_new(input, ContinueAsNewOptions::default())?;
             unreachable!("the line above always leaves");
         }
-        let (run, segments) = (RunMessage(course.run()), course.segments());
+        let (run, segments) = (course.run(), course.segments());
         let luggage = course.luggage();
         Ok(RunOutput { run, terms: course.terms, segments, luggage })
     }
@@ -150,8 +149,8 @@ impl RunWorkflow {
 
     /// The run as it is now.
     #[query]
-    pub fn show(&self, _context: &WorkflowContextView) -> Option<RunMessage> {
-        self.sequencer.as_ref().map(|all| RunMessage(all.run().clone()))
+    pub fn show(&self, _context: &WorkflowContextView) -> Option<Run> {
+        self.sequencer.as_ref().map(|all| all.run().clone())
     }
 
     /// What the run has decided, from the decision with this number on, as much as a page has; `None` if it has not begun.
@@ -218,22 +217,22 @@ impl Course {
         let files = files.unwrap_or_else(|error| {
             panic!("the bundle {} cannot be had: {error}", self.terms.bundle)
         });
-        let coding_agents = self.terms.coding_agents.clone().into();
+        let coding_agents = self.terms.coding_agents.clone();
         let world = BundleWorld::new(files, coding_agents);
         world.set_now_ms(self.now_ms());
         let mut kept = Luggage::default();
         let sequencer = match begin {
-            Begin::New(started) => Ok(Sequencer::begin(started.into(), world)),
+            Begin::New(started) => Ok(Sequencer::begin(started, world)),
             Begin::Resumed { run, input, segments, luggage } => {
                 kept = luggage;
-                Sequencer::reopen(run.0, world, Log::after(segments), Some(input.into()))
+                Sequencer::reopen(run, world, Log::after(segments), Some(input))
             }
             Begin::Continued { run, found, limit_waits, segments, homes, luggage } => {
                 kept = luggage;
                 self.found = found.into_iter().collect();
                 self.homes = homes.into_iter().collect();
                 self.limit_waits = limit_waits;
-                Sequencer::reopen(run.0, world, Log::after(segments), None)
+                Sequencer::reopen(run, world, Log::after(segments), None)
             }
         };
         let sequencer = sound(sequencer).carrying(kept, &self.terms);
@@ -306,7 +305,7 @@ impl Course {
                 self.land(arrival);
             }
             if is_cancelled {
-                let halt = Input::Halt(Halt::Cancelled).into();
+                let halt = Input::Halt(Halt::Cancelled);
                 self.take(Signal { input: halt, ends_steps: true, workers: None });
             }
         }
@@ -379,7 +378,7 @@ impl Course {
 
     /// Carries out what a user wants.
     fn take(&mut self, Signal { input, ends_steps, workers }: Signal) {
-        self.input(input.into());
+        self.input(input);
         if ends_steps {
             self.is_ending |= workers.is_some();
             for id in self.departures.drain() {
@@ -459,7 +458,7 @@ impl Course {
                 });
                 let (home, session) = (Home { worker, labels }, self.session(id));
                 for input in inputs {
-                    let wanted = self.sequencer(|all, now_ms| all.input(input.into(), now_ms));
+                    let wanted = self.sequencer(|all, now_ms| all.input(input, now_ms));
                     // Before the next turn is launched.
                     if let Some(session) = &session {
                         let others = self.needs(|all| all.sessions(&id.agent));
@@ -698,7 +697,7 @@ impl Course {
         }
         let Some(agent) = self.worktrees.pop_front() else { return };
         self.is_in_git = true;
-        let run = RunMessage(self.needs(|all| all.worktree(&agent)));
+        let run = self.needs(|all| all.worktree(&agent));
         let order = WorktreeOrder { run, agent: agent.clone() };
         let mut options = self.job(GIT_MAX);
         options.heartbeat_timeout = Some(Duration::from_millis(self.terms.heartbeat_ms));
@@ -730,8 +729,8 @@ impl Course {
         Input::WorktreeMade { agent, made: Err(why) }
     }
 
-    fn excerpt(&self, agent: &AgentId) -> RunMessage {
-        RunMessage(self.needs(|all| all.excerpt(agent)))
+    fn excerpt(&self, agent: &AgentId) -> Run {
+        self.needs(|all| all.excerpt(agent))
     }
 
     /// What the sequencer knows.

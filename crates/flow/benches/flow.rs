@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use divan::{Bencher, black_box, counter::BytesCount};
 use raymond_flow::{
+    formats::Snapshot,
     id::{AgentId, RunId, SessionId, StateName, StepId},
     machine::{
         Effect, Input, Limits, Record, Run, Settings, Spent, Started, apply, decide, replay, settle,
     },
     prompt::{Variables, render},
-    snapshot::Snapshot,
     source::{Platform, StateFile},
     tag::{Scanner, parse},
     turn::{Outcome, conclude, prepare},
@@ -256,5 +256,5 @@ fn replay_a_journal_of_agents(bencher: Bencher<'_, '_>, count: usize) {
 #[divan::bench(args = [1, 100, 10_000], sample_count = 10)]
 fn write_the_state_file_of_agents(bencher: Bencher<'_, '_>, count: usize) {
     let (run, _, _) = run_with(count);
-    bencher.bench(|| Snapshot::to_json(black_box(&run), 0).is_ok());
+    bencher.bench(|| Snapshot::new(black_box(&run), 0).to_json().is_ok());
 }

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::source::OPTION_KEYS;
 
 /// What a coding agent can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub struct Capabilities {
     /// It chooses the ids of its sessions and reports them. Otherwise Raymond chooses them beforehand.
@@ -57,12 +58,13 @@ impl Capabilities {
 }
 
 /// The coding agents that a run can use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodingAgents {
     /// The one for turns that name none.
     default: Capabilities,
     named: BTreeMap<String, Capabilities>,
     /// Whether the default takes every turn, whatever it asks for.
+    #[serde(skip)]
     is_only: bool,
 }
 

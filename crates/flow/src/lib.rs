@@ -25,7 +25,7 @@
 //! 4. [`prompt`]: the text that an agent is given.
 //! 5. [`turn`]: the two halves of a step that put these together.
 //! 6. [`machine`]: the run, its seven transitions, and decide / apply / replay.
-//! 7. [`history`] and [`snapshot`]: the formats on disk.
+//! 7. [`formats`]: the version of what is on disk and between machines.
 //! 8. [`view`]: everything else that is shown of a run.
 //!
 //! For authors of workflows: [`graph`], the states and transitions that the files declare, [`lint`],
@@ -94,8 +94,8 @@
 
 pub mod coding_agent;
 pub mod diagram;
+pub mod formats;
 pub mod graph;
-pub mod history;
 pub mod id;
 pub mod lint;
 pub mod machine;
@@ -106,7 +106,6 @@ mod platform;
 pub mod policy;
 pub mod prompt;
 pub mod scope;
-pub mod snapshot;
 pub mod source;
 pub mod tag;
 pub mod text;

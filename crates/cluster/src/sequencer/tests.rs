@@ -6,7 +6,6 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use raymond_flow::{
     coding_agent::{Capabilities, CodingAgents},
-    history::CodingAgentsMessage,
     id::{RunId, StateName},
     machine::{Action, Conclusion, Limits, Settings},
     policy::{Forked, Question, Source, Transition},
@@ -140,7 +139,7 @@ fn repository() -> Repository {
 /// A run whose agents have checkouts that move with them.
 fn carrying(files: &[(&str, &str)]) -> Sequencer {
     let terms = json!({
-        "bundle": "x", "coding_agents": CodingAgentsMessage::from(&CodingAgents::only(Capabilities::FULL)),
+        "bundle": "x", "coding_agents": CodingAgents::only(Capabilities::FULL),
         "heartbeat_ms": 1, "repository": repository(),
     });
     let terms: Terms = serde_json::from_value(terms).unwrap();

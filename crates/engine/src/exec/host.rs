@@ -8,19 +8,19 @@
 //! whose deadline has passed is ended: another machine may be about to start the same work. So neither a worker that
 //! was killed or is frozen nor one that has lost its orchestrator leaves a second child of a step.
 
-pub mod lines;
 mod mapping;
 
 use std::{
     collections::BTreeMap,
-    path::Path,
+    path::{Path, PathBuf},
     sync::mpsc::{self, Receiver, Sender, TryRecvError},
     time::{Duration, Instant},
 };
 
 use raymond_flow::{
+    coding_agent::CodingAgents,
     id::{AgentId, RunId, SessionId, StepId},
-    machine::{Input, Run},
+    machine::{Input, Run, Started},
 };
 use serde::{Deserialize, Serialize};
 
@@ -55,8 +55,23 @@ const END_PATIENCE: Duration = Duration::from_secs(15);
 const SUCCESSION_PATIENCE: Duration = Duration::from_secs(10);
 const SUCCESSION_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What a host can be asked for.
-#[derive(Debug)]
+/// The longest order or report as a line of JSON: an excerpt of a run with a payload whose every byte is escaped.
+pub const LINE_BYTES_MAX: u64 = 128 * 1024 * 1024;
+
+/// What `raymond start` would start, for an orchestrator on another machine.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// The run.
+    pub started: Started,
+    /// The coding agents that it may use.
+    pub coding_agents: CodingAgents,
+    /// The state directory of the project.
+    pub state_dir: PathBuf,
+}
+
+/// What a host can be asked for. A host that is a process of its own reads orders from standard input, one JSON object a line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Order {
     /// Start a step, unless it was started before, and report its end.
     Start(Hosted),
@@ -103,7 +118,7 @@ pub struct SessionPlace {
 }
 
 /// A step to be carried out.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Hosted {
     /// The step.
     pub id: StepId,
@@ -115,9 +130,14 @@ pub struct Hosted {
     pub mapping: Option<Mapping>,
 }
 
-/// What a host reports.
-#[derive(Debug)]
+/// What a host reports. One that is a process of its own prints reports to standard output, one JSON object a line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Report {
+    /// The host has the run, and takes orders: the first line of a process.
+    Open,
+    /// A failure without consequences for the run, in a line of a process.
+    Trouble(String),
     /// A step is over.
     Ended {
         /// The step.

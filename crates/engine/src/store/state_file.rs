@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use raymond_flow::{machine::Run, snapshot::Snapshot};
+use raymond_flow::{formats::Snapshot, machine::Run};
 
 use crate::store::journal::Journal;
 
@@ -78,7 +78,7 @@ impl StateFileWriter {
 
     fn try_write(&mut self, run: &Run, journal: &Journal) -> io::Result<()> {
         let started = Instant::now();
-        let text = Snapshot::to_json(run, journal.offset())?;
+        let text = Snapshot::new(run, journal.offset()).to_json()?;
         write_atomically(&self.path, text.as_bytes())?;
         self.cost = started.elapsed();
         self.written = Some(Instant::now());

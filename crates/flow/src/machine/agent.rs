@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
+    formats::is_default,
     id::{AgentId, SessionId, StateName},
     money::Usd,
     payload::Payload,
@@ -12,50 +15,63 @@ use crate::{
 use super::{FailureClass, Leave, Limit, Message, Response, SessionPlan, Step, TurnSettings};
 
 /// A logical thread of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
     /// Its name, never given twice.
     pub id: AgentId,
     /// The agent that forked it; `None` for `main`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<AgentId>,
     /// Birth order within the run, from 0. Lists for users are in this order.
     pub born: u64,
     /// The state it is in.
     pub current_state: StateName,
     /// The session with which it entered that state.
+    #[serde(rename = "session_id")]
     pub session: Session,
     /// The coding agent of that session, or of the state's first turn if the session was fresh. `None` if
     /// there was no turn, or in a run whose coding agents have no names.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub session_agent: Option<String>,
     /// Where results go; the last frame is the nearest caller.
     pub stack: Vec<Frame>,
     /// Where its children run; absolute.
     pub cwd: String,
     /// The worktree that must be made before its first step; `None` if it has none, or has it already.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_plan: Option<Box<WorktreePlan>>,
     /// The variables it was forked with.
     pub fork_attributes: BTreeMap<String, String>,
     /// What a callee or joined workers handed back to the current state.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Payload>,
     /// The answer of a person that leads to the current state, or that waits to be followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<Box<Response>>,
     /// What the current state was given: by the tag that led to it, or by the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
     /// The structured output of the state before, whose fields are variables of the current one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
     /// The structured output of the current state so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
     /// How often it has entered each state in its current frame.
     pub visits: BTreeMap<StateName, u32>,
     /// Whether a state that was visited too often led to the current one.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub diverted: bool,
     /// How many steps it has started.
     pub steps: u32,
     /// How many questions it has asked.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub asks: u32,
     /// The messages that people have sent to it, the oldest first.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub messages: Vec<Message>,
     /// The ids of those that have reached it.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub heard: Vec<String>,
     /// What it has spent.
     pub cost_usd: Usd,
@@ -66,39 +82,50 @@ pub struct Agent {
 }
 
 /// The session that an agent's next prompt belongs to. Scripts do not change it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum Session {
     /// None yet: the next prompt starts a new one.
     Fresh,
     /// The next prompt is the next turn of this session.
     Open(SessionId),
     /// The next prompt starts a new session that branches off this one.
-    Branch(SessionId),
+    Branch {
+        /// The session to branch off.
+        #[serde(rename = "branch_of")]
+        from: SessionId,
+    },
 }
 
 /// Where a result returns to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
     /// The caller's session.
     pub session: Session,
     /// The coding agent of that session.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub session_agent: Option<String>,
     /// The state at which the caller continues.
     pub state: StateName,
     /// The directory of the caller, if the callee works in another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// The model that `<function model="…">` asked for, for as long as the function runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The variables of the call or function, for as long as it runs.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub arguments: BTreeMap<String, String>,
     /// How often the caller has entered each state in its own frame.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub visits: BTreeMap<StateName, u32>,
     /// Workers born before this are the caller's, not the callee's.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub workers_since: u64,
 }
 
 /// Counters of failed attempts at the current work. They are reset when the agent enters a state.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tries {
     /// Starts of the work that did not succeed.
     pub starts: u32,
@@ -107,30 +134,36 @@ pub struct Tries {
     /// Retries after failures of an unknown kind, timeouts and kills.
     pub retries: u32,
     /// How long it has waited after transient failures.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub waited_ms: u64,
     /// Outcomes that were lost.
     pub losses: u32,
     /// What a failed start may have left: the next start continues there.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub left: Option<Left>,
     /// What the starts of the turn have spent.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub spent_usd: Usd,
 }
 
 /// What a failed start of a turn may have left: a session that already contains the prompt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
     /// The session.
     pub plan: SessionPlan,
     /// A fingerprint of the prompt. If the prompt was fixed since, the session is given the new one.
     pub prompt_digest: String,
     /// Whether the turn was stopped because it had spent its share of the budget.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub spent_share: bool,
     /// The messages that the session contains, by their ids.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub given: Vec<String>,
 }
 
 /// What an agent is doing or waiting for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Its next step can be prepared.
     Ready {
@@ -204,16 +237,19 @@ pub enum Phase {
         /// The reason, for the user.
         error: String,
         /// The kind of failure, if a coding agent failed.
+        #[serde(skip_serializing_if = "Option::is_none")]
         class: Option<FailureClass>,
         /// The work to retry.
         work: Work,
         /// Whether a join has handed the failure over: it is data then, and nothing is taken up again.
+        #[serde(default, skip_serializing_if = "is_default")]
         passed: bool,
     },
 }
 
 /// What a step is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Work {
     /// Carry out the current state.
     Enter,
@@ -234,7 +270,7 @@ pub enum Work {
 }
 
 /// The answer of a coding agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// Its final message.
     pub text: String,
@@ -243,18 +279,19 @@ pub struct Answer {
 }
 
 /// The turns about one state: everything that a further turn needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Visit {
     /// The session.
     pub session: SessionId,
     /// The coding agent, model and effort of its turns.
     pub settings: TurnSettings,
     /// What the answer is judged by.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub policy: Policy,
 }
 
 /// A reminder to give.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reminder {
     /// The turns that it belongs to.
     pub visit: Visit,
@@ -263,7 +300,7 @@ pub struct Reminder {
 }
 
 /// A transition that an evaluator is asked about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evaluation {
     /// The turns whose answer asked for the transition.
     pub visit: Visit,
@@ -276,6 +313,7 @@ pub struct Evaluation {
     /// The index of the evaluator in the policy.
     pub index: usize,
     /// The evaluator's own session, and the reminder to give there.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reminder: Option<(SessionId, String)>,
 }
 
@@ -413,8 +451,7 @@ impl Agent {
 
     /// Whether it may continue in `session`, or branch off it.
     pub fn remembers(&self, session: &SessionId) -> bool {
-        let is_same =
-            |of: &Session| matches!(of, Session::Open(id) | Session::Branch(id) if id == session);
+        let is_same = |of: &Session| matches!(of, Session::Open(id) | Session::Branch { from: id } if id == session);
         let is_left = |left: &Left| left.plan.id() == session;
         is_same(&self.session)
             || self.stack.iter().any(|frame| is_same(&frame.session))

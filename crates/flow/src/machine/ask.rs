@@ -7,7 +7,10 @@
 //! A question that a coding agent asked with a tool of its own interrupted a turn. Its answer enters no state: it is
 //! the next message of that turn's session, as a reminder is.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
+    formats::is_default,
     id::{AskId, SessionId},
     policy::{ALLOW, Question, Source, Transition},
     prompt,
@@ -28,14 +31,16 @@ pub const SETTING: &str = "setting";
 pub const RAYMOND: &str = "raymond";
 
 /// The answer to a question, who gave it and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Response {
     /// The label of a choice, or the text where there are no choices.
     pub result: String,
     /// A comment in addition to a choice; empty if there is none.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub comment: String,
-    /// The absolute path of the directory with the files that were handed over, empty if there are none. `None` in
-    /// journals of earlier versions.
+    /// The absolute path of the directory with the files that were handed over, empty if there are none. `None`
+    /// if no person gave the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<String>,
     /// Who answered: the name of a user, or `raymond`.
     pub by: String,
@@ -44,11 +49,12 @@ pub struct Response {
     /// When, in milliseconds since 1970.
     pub at_ms: u64,
     /// The files that were shown with the question.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub attachments: Vec<Attachment>,
 }
 
 /// A file that was shown with a question, as it was then.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     /// Its path below the agent's directory.
     pub path: String,

@@ -80,7 +80,7 @@ impl Counts {
     }
 }
 
-/// The limit of the turn in flight. A turn of an earlier version has none on record.
+/// The limit of the turn in flight.
 fn reserved(phase: &Phase) -> Usd {
     match phase.step().map(|step| &step.action) {
         Some(Action::Turn(turn)) => turn.budget_usd.unwrap_or_default(),

@@ -5,46 +5,77 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
+    formats::is_default,
     id::{AgentId, StateName},
     payload::Payload,
     policy::{Join, OnFailed},
 };
 
 /// The workers of one parent that were forked and not joined.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Unjoined")]
 pub struct Crew {
     /// By birth, which is the order of forking.
+    #[serde(rename = "unjoined")]
     workers: BTreeMap<u64, Worker>,
     /// How many workers have ended or failed so far: the number of the next to do so.
+    #[serde(skip_serializing_if = "is_default")]
     stops: u64,
     /// Workers that neither ended nor failed. Derived, like everything below.
+    #[serde(skip)]
     living: BTreeSet<u64>,
     /// Workers that failed.
+    #[serde(skip)]
     failed: BTreeSet<u64>,
     /// Workers that ended or failed, in the order in which they did.
+    #[serde(skip)]
     stopped: BTreeMap<u64, u64>,
     /// Those of them that ended.
+    #[serde(skip)]
     ended: BTreeMap<u64, u64>,
     /// Living workers that wait for a place, with their limits.
+    #[serde(skip)]
     parked: BTreeMap<u64, u32>,
 }
 
+/// A crew without what is derived.
+#[derive(Deserialize)]
+struct Unjoined {
+    unjoined: BTreeMap<u64, Worker>,
+    #[serde(default)]
+    stops: u64,
+}
+
+impl From<Unjoined> for Crew {
+    fn from(Unjoined { unjoined, stops }: Unjoined) -> Self {
+        let mut crew = Self { stops, ..Self::default() };
+        for (born, worker) in unjoined {
+            crew.put(born, worker);
+        }
+        crew
+    }
+}
+
 /// One worker of a crew.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worker {
     /// Its name.
     pub agent: AgentId,
     /// The state to which it was forked.
     pub state: StateName,
     /// The worker starts when fewer than this many workers of the crew are under way; `None` is no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// How it stands.
     pub standing: Standing,
 }
 
 /// How a worker stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// It waits for a place.
     Parked,
@@ -60,6 +91,7 @@ pub enum Standing {
         /// Its number among all that ended or failed.
         order: u64,
         /// The variables with which it was forked.
+        #[serde(default, skip_serializing_if = "is_default")]
         attributes: BTreeMap<String, String>,
         /// What it handed back.
         result: Payload,
@@ -67,23 +99,9 @@ pub enum Standing {
 }
 
 impl Crew {
-    /// Restores a crew from a state file: its workers by birth.
-    pub(crate) fn of(workers: BTreeMap<u64, Worker>, stops: u64) -> Self {
-        let mut crew = Self { stops, ..Self::default() };
-        for (born, worker) in workers {
-            crew.put(born, worker);
-        }
-        crew
-    }
-
     /// Its workers by birth.
     pub fn workers(&self) -> &BTreeMap<u64, Worker> {
         &self.workers
-    }
-
-    /// How many of its workers have ended or failed so far, joined ones included.
-    pub(crate) fn stops(&self) -> u64 {
-        self.stops
     }
 
     /// The lowest birth that the next worker can have: earlier workers belong to the frames below.

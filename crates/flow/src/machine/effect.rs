@@ -5,7 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
+    formats::is_default,
     id::{AgentId, AskId, StateName, StepId},
     payload::Payload,
     policy::{Question, WorktreePlan},
@@ -93,7 +96,8 @@ pub enum Effect {
 }
 
 /// What a child is given.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Launch {
     /// For a script.
     Script {
@@ -108,6 +112,7 @@ pub enum Launch {
         continuation: String,
         /// The messages that the session should contain if it contains the prompt. A process that was killed may not have
         /// saved them.
+        #[serde(default, skip_serializing_if = "is_default")]
         earlier: Vec<Message>,
         /// Files that the prompt names, by path, and what must be in them.
         files: BTreeMap<String, Payload>,

@@ -104,8 +104,8 @@ pub(super) fn follow(
             let callee = match &agent.session {
                 // The session has no turn yet: there is nothing to branch from.
                 Session::Fresh => Session::Fresh,
-                Session::Open(session) | Session::Branch(session) => {
-                    Session::Branch(session.clone())
+                Session::Open(from) | Session::Branch { from } => {
+                    Session::Branch { from: from.clone() }
                 }
             };
             let branched = agent.session_agent.clone();

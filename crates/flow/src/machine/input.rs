@@ -3,6 +3,7 @@
 //! What the machine cannot know by itself enters here as a field: what a file said, how a child ended,
 //! which id a new session has, when a limit is lifted.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::{
@@ -16,8 +17,9 @@ use super::{
 };
 
 /// Something that happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::large_enum_variant, reason = "one exists at a time, and lives for one decision")]
+#[serde(rename_all = "snake_case")]
 pub enum Input {
     /// An agent's next step was prepared: the answer to [`Effect::Prepare`](super::Effect::Prepare).
     Prepared {
@@ -77,6 +79,7 @@ pub enum Input {
     /// [`Prepared`](Self::Prepared), before a turn is paid for that would be refused.
     UsageLimited {
         /// The coding agent whose limit it is; `None` if it has no name.
+        #[serde(skip_serializing_if = "Option::is_none")]
         coding_agent: Option<String>,
         /// When it is lifted, in seconds since 1970; `None` if the provider did not say.
         resets_at: Option<u64>,
@@ -102,8 +105,9 @@ pub enum Input {
 }
 
 /// A step that can start.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::large_enum_variant, reason = "one exists at a time, and lives for one decision")]
+#[serde(rename_all = "snake_case")]
 pub enum Prepared {
     /// Start this.
     Start {
@@ -119,7 +123,8 @@ pub enum Prepared {
 }
 
 /// What the outcome of a step means.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Conclusion {
     /// A transition to follow.
     Follow {
@@ -128,8 +133,10 @@ pub enum Conclusion {
         /// Where it comes from.
         source: Source,
         /// The answer's session; `None` for a script.
+        #[serde(skip_serializing_if = "Option::is_none")]
         session: Option<crate::id::SessionId>,
         /// The transition that an evaluator replaced by this one, if one did.
+        #[serde(skip_serializing_if = "Option::is_none")]
         replaced: Option<Replaced>,
     },
     /// A valid transition that an evaluator must be asked about first.
@@ -157,12 +164,13 @@ pub enum Conclusion {
         /// The reason.
         why: Again,
         /// What the failed start may have left in a session.
+        #[serde(skip_serializing_if = "Option::is_none")]
         left: Option<Left>,
     },
 }
 
 /// A transition that was not followed because an evaluator replaced it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replaced {
     /// What the agent asked for.
     pub asked: Transition,
@@ -171,7 +179,8 @@ pub struct Replaced {
 }
 
 /// Why work must be started again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Again {
     /// The coding agent failed.
     Failed(TurnFailure),
@@ -186,7 +195,7 @@ pub enum Again {
 }
 
 /// A coding agent did not answer.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, Error, PartialEq, Eq, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct TurnFailure {
     /// The kind of failure, which decides what follows.
@@ -196,11 +205,13 @@ pub struct TurnFailure {
 }
 
 /// Failures by what follows from them: a retry, a wait, or the end of the agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FailureClass {
     /// Overload, network, server: a transient failure.
     Transient {
         /// How long to wait at least, if the provider said so.
+        #[serde(skip_serializing_if = "Option::is_none")]
         retry_after_ms: Option<u64>,
     },
     /// The provider's usage limit: passes at a known time.

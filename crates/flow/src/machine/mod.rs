@@ -38,7 +38,6 @@ pub use agent::{
 };
 pub use apply::{ApplyError, apply};
 pub use ask::{Attachment, Due, RAYMOND, Response, SETTING, TIMEOUT};
-pub(crate) use counts::Counts;
 pub use crew::{Crew, Standing, Worker};
 pub use decide::{Decision, decide, start};
 pub use effect::{Effect, Launch};
@@ -50,7 +49,6 @@ pub use record::{CountsAs, Halt, Instead, Limit, Overrider, Record, Started, Via
 pub use replay::{ReplayError, replay};
 pub use rewind::bookmarks;
 pub use run::{Run, Status, UsageLimit};
-pub(crate) use settings::RETRY_FOR_MS;
 pub use settings::{Failover, Limits, OnAsk, OnUsageLimit, Settings};
 pub use settle::settle;
 pub use step::{Action, SessionPlan, Spent, StandIn, Step, Tokens, Turn, TurnSettings};

@@ -76,11 +76,7 @@ pub(super) fn given(run: &mut Run, parent: &AgentId, worker: &AgentId, state: &S
     let abbreviation = abbreviation(state);
     let prefix = prefix(parent);
     let counter = run.fork_counters.entry(parent.clone()).or_default();
-    // Journals of earlier versions have the whole name of every parent.
-    let is_name = |number: &u32| {
-        let is_of = |prefix: &str| *worker.as_str() == name(prefix, &abbreviation, *number);
-        is_of(&prefix) || is_of(parent.as_str())
-    };
+    let is_name = |number: &u32| *worker.as_str() == name(&prefix, &abbreviation, *number);
     let numbers = counter.saturating_add(1)..=counter.saturating_add(PASSED_OVER_MAX);
     *counter = numbers.clone().find(is_name).unwrap_or(*numbers.start());
     if !is_regular(&abbreviation) {

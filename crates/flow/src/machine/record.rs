@@ -1,10 +1,13 @@
 //! Everything that can become true of a run.
 //!
-//! All records of one decision are atomic. Their format on disk is in [`history`](crate::history), not here.
+//! All records of one decision are atomic. They are a durable format: see [`formats`](crate::formats).
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
+    formats::is_default,
     id::{AgentId, AskId, RunId, SessionId, StateName, StepId},
     money::Usd,
     payload::Payload,
@@ -17,7 +20,8 @@ use super::{
 };
 
 /// One fact about a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Record {
     /// The run began. Always the first record, and only that.
     Started(Box<Started>),
@@ -56,10 +60,13 @@ pub enum Record {
         /// Whether the agent, the policy or an evaluator chose it.
         via: Via,
         /// The session of the answer; `None` for a script, which leaves the session alone.
+        #[serde(skip_serializing_if = "Option::is_none")]
         session: Option<SessionId>,
         /// The agents that a fork started, in the order of its workers.
+        #[serde(default, skip_serializing_if = "is_default")]
         workers: Vec<AgentId>,
         /// How many pending returns a reset discarded. More than none is worth a warning.
+        #[serde(default, skip_serializing_if = "is_default")]
         discarded_returns: usize,
     },
     /// The join of an agent is complete: it goes on with what these workers handed over.
@@ -99,6 +106,7 @@ pub enum Record {
         /// Whether the agent wrote a tag or the policy implied it.
         source: Source,
         /// The session of the answer; `None` for a script.
+        #[serde(skip_serializing_if = "Option::is_none")]
         session: Option<SessionId>,
         /// The limit or evaluator that overrides it.
         by: Overrider,
@@ -116,6 +124,7 @@ pub enum Record {
         /// Who wanted it.
         via: Via,
         /// The session of the answer that asks; `None` for a script.
+        #[serde(skip_serializing_if = "Option::is_none")]
         session: Option<SessionId>,
     },
     /// A question was answered. That the answer is followed is a later record of the same decision.
@@ -168,6 +177,7 @@ pub enum Record {
         /// The wait before the retry.
         delay_ms: u64,
         /// What the failed start may have left in a session.
+        #[serde(skip_serializing_if = "Option::is_none")]
         left: Option<Left>,
     },
     /// The wait before another try is over.
@@ -182,12 +192,15 @@ pub enum Record {
         /// The reason, for the user.
         error: String,
         /// The kind of failure, if a coding agent failed.
+        #[serde(skip_serializing_if = "Option::is_none")]
         class: Option<FailureClass>,
         /// The work to retry when the run is resumed.
         work: Work,
         /// What a failed start of that work may have left in a session.
+        #[serde(skip_serializing_if = "Option::is_none")]
         left: Option<Left>,
         /// Whether the agent's session is gone, so that it can only continue in a fresh one.
+        #[serde(default, skip_serializing_if = "is_default")]
         loses_session: bool,
     },
     /// No new step starts.
@@ -207,6 +220,7 @@ pub enum Record {
         /// The reason, for the user.
         why: String,
         /// When it is available again, in seconds since 1970; `None` if the provider did not say.
+        #[serde(skip_serializing_if = "Option::is_none")]
         resets_at: Option<u64>,
     },
     /// The usage limit is over, and every coding agent is tried again.
@@ -233,8 +247,10 @@ pub enum Record {
         /// The other run.
         from: RunId,
         /// The step before which it was left, as in `main.3`; `None` if it was left as it was.
+        #[serde(skip_serializing_if = "Option::is_none")]
         step: Option<String>,
         /// The sessions to branch off instead of those that went on since.
+        #[serde(default, skip_serializing_if = "is_default")]
         sessions: BTreeMap<SessionId, SessionId>,
     },
 }
@@ -350,7 +366,7 @@ impl Record {
 }
 
 /// What a run is started with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
     /// The id of the run.
     pub workflow_id: RunId,
@@ -363,20 +379,22 @@ pub struct Started {
     /// The time of the start, in milliseconds since 1970.
     pub started_at_ms: u64,
     /// The input for the first state.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
     /// Variables for all prompts.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub metadata: BTreeMap<String, String>,
     /// Defaults for what states do not set themselves.
     pub settings: Settings,
     /// The limits at the start.
     pub limits: Limits,
     /// A random value that the engine generates: it tells this run from any other with the same id.
-    /// Empty in journals of programs that had none.
     pub identity: String,
 }
 
 /// What chose a transition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Via {
     /// The agent wrote the tag.
     Tag,
@@ -401,7 +419,8 @@ impl From<Source> for Via {
 }
 
 /// What overrode the transition that an agent asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Overrider {
     /// A limit of the run.
     Limit(Limit),
@@ -423,7 +442,8 @@ pub enum Overrider {
 }
 
 /// What happens instead of the transition that an agent asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Instead {
     /// Another transition.
     Follow(Transition),
@@ -432,7 +452,8 @@ pub enum Instead {
 }
 
 /// A limit of the run that was reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// The budget.
     Budget {
@@ -449,7 +470,8 @@ pub enum Limit {
 }
 
 /// The counter that another start of the same work increments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CountsAs {
     /// A retry after a transient failure.
     Retry,
@@ -460,7 +482,8 @@ pub enum CountsAs {
 }
 
 /// Why no new step starts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Halt {
     /// A script failed.
     ScriptFailed {

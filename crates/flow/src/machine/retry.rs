@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn waits_for_an_outage_double_up_to_a_minute_and_last_ten_minutes_in_total() {
         let mut waits = Vec::new();
-        while waits.iter().sum::<u64>() < crate::machine::RETRY_FOR_MS {
+        while waits.iter().sum::<u64>() < crate::machine::settings::RETRY_FOR_MS {
             waits.push(transient_delay_ms(waits.iter().sum(), 0));
         }
         assert_eq!(waits[..6], [2_000, 4_000, 8_000, 16_000, 32_000, 60_000]);

@@ -48,7 +48,7 @@ impl Run {
         });
         let sessions = of_agent.filter_map(|session| match session {
             Session::Fresh => None,
-            Session::Open(session) | Session::Branch(session) => Some(session),
+            Session::Open(session) | Session::Branch { from: session } => Some(session),
         });
         sessions.collect()
     }
@@ -74,9 +74,9 @@ impl Run {
 /// The run now is another one. `sessions` has the session to branch off instead of one that went on since.
 pub(super) fn rewound(run: &mut Run, sessions: &BTreeMap<SessionId, SessionId>) {
     let branch = |session: &mut Session| {
-        if let Session::Open(from) | Session::Branch(from) = session {
+        if let Session::Open(from) | Session::Branch { from } = session {
             let from = sessions.get(from).unwrap_or(from).clone();
-            *session = Session::Branch(from);
+            *session = Session::Branch { from };
         }
     };
     for agent in run.agents.values_mut() {

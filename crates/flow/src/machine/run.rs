@@ -5,9 +5,10 @@ use std::{
     fmt,
 };
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
+    formats::is_default,
     id::{AgentId, RunId, StepId},
     money::Usd,
     payload::Payload,
@@ -20,11 +21,13 @@ use super::{
 
 /// A run of a workflow. Made by [`replay`](super::replay) or [`Run::new`], changed by
 /// [`apply`](super::apply) alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Run {
     /// Its id.
+    #[serde(rename = "workflow_id")]
     pub id: RunId,
-    /// Tells it from any other run with the same id; empty in runs of earlier versions.
+    /// Tells it from any other run with the same id.
     pub identity: String,
     /// The directory or archive of the workflow.
     pub scope_dir: String,
@@ -33,14 +36,18 @@ pub struct Run {
     /// Defaults for what states do not set themselves.
     pub settings: Settings,
     /// The limits in effect.
+    #[serde(flatten)]
     pub limits: Limits,
     /// Variables for all prompts.
     pub metadata: BTreeMap<String, String>,
     /// Every agent that has not ended with a result.
+    #[serde(with = "by_birth")]
     pub agents: BTreeMap<AgentId, Agent>,
     /// Workers that were not joined yet, by the agent that forked them.
+    #[serde(rename = "workers", default, skip_serializing_if = "is_default")]
     pub crews: BTreeMap<AgentId, Crew>,
     /// The worktrees that were made, by the workers that got them. Those of workers that have ended stay.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub worktrees: BTreeMap<AgentId, Worktree>,
     /// How many workers each agent has forked.
     pub fork_counters: BTreeMap<AgentId, u32>,
@@ -51,32 +58,80 @@ pub struct Run {
     /// How many states they have entered.
     pub iteration_count: u64,
     /// Why no new step starts; `None` if one may start.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub halt: Option<Halt>,
     /// The usage limit that all agents wait for, if the provider's limit was reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub usage_limit: Option<UsageLimit>,
     /// How much of its provider's limits each coding agent last reported as used, by its name.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub windows: BTreeMap<String, Vec<UsageWindow>>,
     /// Coding agents whose provider is not available, while others stand in for them.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub stopped: BTreeMap<String, UsageLimit>,
     /// The result of `main`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Payload>,
     /// How it stands.
     pub status: Status,
     /// Names of agents that could be mistaken for other agents' names; see `naming`.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) irregular_names: BTreeSet<AgentId>,
     /// The number of the next ticket for the queue of turns.
     pub(crate) next_ticket: u64,
     /// Agents whose turns wait, by ticket. Derived from `agents`.
+    #[serde(skip)]
     pub(crate) queue: BTreeMap<u64, AgentId>,
     /// Agents whose join is complete, or in whose crew a worker can have a place. Derived.
+    #[serde(skip)]
     pub(crate) due: BTreeSet<AgentId>,
     /// The number of agents in each phase. Derived from `agents`, so that no decision has to look at all of
     /// them.
+    #[serde(skip)]
     pub(crate) counts: Counts,
 }
 
+impl Serialize for Run {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Run {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut run = Self::deserialize(deserializer)?;
+        run.derive();
+        Ok(run)
+    }
+}
+
+/// Agents as a list in the order of their birth.
+mod by_birth {
+    use super::{Agent, AgentId, BTreeMap, Deserialize, Deserializer, Serializer, by_birth};
+
+    pub(super) fn serialize<S: Serializer>(
+        agents: &BTreeMap<AgentId, Agent>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(by_birth(agents))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<AgentId, Agent>, D::Error> {
+        let agents = Vec::<Agent>::deserialize(deserializer)?.into_iter();
+        Ok(agents.map(|agent| (agent.id.clone(), agent)).collect())
+    }
+}
+
+fn by_birth(agents: &BTreeMap<AgentId, Agent>) -> Vec<&Agent> {
+    let mut agents: Vec<_> = agents.values().collect();
+    agents.sort_by_key(|agent| agent.born);
+    agents
+}
+
 /// A usage limit that all agents wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageLimit {
     /// When it is lifted, in seconds since 1970; `None` if the provider did not say.
     pub resets_at: Option<u64>,
@@ -180,9 +235,7 @@ impl Run {
 
     /// The agents in the order of their birth.
     pub fn agents_by_birth(&self) -> Vec<&Agent> {
-        let mut agents: Vec<_> = self.agents.values().collect();
-        agents.sort_by_key(|agent| agent.born);
-        agents
+        by_birth(&self.agents)
     }
 
     /// The agent and the step, if that step is running.

@@ -3,6 +3,8 @@
 //! Both are effects on files that git performs, so the worker waits for them in a phase of its own. What was made is part of
 //! the run for good: of a worker that has ended, it tells where its work is.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{id::AgentId, payload::Payload};
 
 use super::{
@@ -13,7 +15,7 @@ use super::{
 };
 
 /// A worktree that was made for a worker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worktree {
     /// Its top directory; absolute.
     pub path: String,
@@ -24,13 +26,15 @@ pub struct Worktree {
     /// The commit from which it was made.
     pub base: String,
     /// The last commit of its branch when the worker ended or failed last.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
     /// Why what the worker left is not committed, if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
 /// A worktree that was just made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MadeWorktree {
     /// The worktree.
     pub worktree: Box<Worktree>,
@@ -39,7 +43,8 @@ pub struct MadeWorktree {
 }
 
 /// What a worker does when its work is committed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Leave {
     /// It ends with a result.
     Ended {
@@ -51,6 +56,7 @@ pub enum Leave {
         /// The reason, for the user.
         error: String,
         /// The kind of failure, if a coding agent failed.
+        #[serde(skip_serializing_if = "Option::is_none")]
         class: Option<FailureClass>,
         /// The work to retry.
         work: Work,
@@ -58,11 +64,13 @@ pub enum Leave {
 }
 
 /// What became of the work in a worktree.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedWork {
     /// The last commit of the branch; `None` if it could not be found out.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
     /// Why what the worker left is not committed, if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 

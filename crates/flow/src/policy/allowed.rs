@@ -2,23 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use crate::tag::{AttributeRole, TagKind};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    formats::is_default,
+    tag::{AttributeRole, TagKind},
+};
 
 use super::{Evaluator, ask};
 
 /// One entry of `allowed_transitions`. The parts that it names must match; the others are free.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllowedTransition {
     /// The tag.
     pub tag: TagKind,
     /// The state between the tags; `None` allows any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// Attributes that must be as given: those of the protocol, and variables. Those of an `ask` also complete a
     /// tag that leaves them out.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub attributes: BTreeMap<String, String>,
     /// Variables of a fork, call or function that the agent may set to any value, whatever their names.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub declared: Vec<String>,
     /// Whether one answer may have several of these forks.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub many: bool,
 }
 
@@ -89,11 +98,13 @@ pub(crate) const LEFT_OPEN: &str = "…";
 ///
 /// Kept with the step that was started under it, so that an answer is always judged by the rules
 /// that its prompt was given, even if the file has changed since.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// The allowed transitions. Empty: everything is allowed, and the agent cannot be reminded.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub allowed: Vec<AllowedTransition>,
     /// The evaluators, in the order in which they are asked.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub evaluators: Vec<Evaluator>,
 }
 

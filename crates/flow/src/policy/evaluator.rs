@@ -1,9 +1,12 @@
 //! Second opinions on a transition that is valid: a pattern on the answer, or another prompt.
 
+use serde::{Deserialize, Serialize};
+
 use super::{AllowedTransition, pattern::compile};
 
 /// One entry of `evaluators`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Evaluator {
     /// If the final message matches, follow another transition.
     Match {
@@ -17,6 +20,7 @@ pub enum Evaluator {
         /// The state file that asks.
         prompt: String,
         /// The model for it where the file names none.
+        #[serde(skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
 }

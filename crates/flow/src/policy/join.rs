@@ -1,22 +1,28 @@
 //! What a join waits for.
 
-use crate::id::StateName;
+use serde::{Deserialize, Serialize};
+
+use crate::{formats::is_default, id::StateName};
 
 /// A `<join>` that can be followed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Join {
     /// Where to go on with the workers' results.
     pub target: StateName,
     /// How many workers must have ended; `None` is all.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
     /// What a failed worker means.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub failed: OnFailed,
     /// A text for the target state.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
 }
 
 /// What a failed worker means to a join.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OnFailed {
     /// The join waits until the worker is repaired.
     #[default]

@@ -2,6 +2,7 @@
 
 use std::{cell::RefCell, collections::BTreeMap, path::Path};
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::{
@@ -38,7 +39,8 @@ pub struct Accepted {
 }
 
 /// Whether the agent wrote a tag or the policy implied it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The agent wrote the tag.
     Tag,

@@ -2,18 +2,22 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::{id::StateName, payload::Payload, tag::TagKind};
+use serde::{Deserialize, Serialize};
+
+use crate::{formats::is_default, id::StateName, payload::Payload, tag::TagKind};
 
 use super::{Join, OnFailed, Question, WorktreePlan};
 
 /// What an agent does next.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Transition {
     /// Continue in the same session.
     Goto {
         /// The state to continue at.
         target: StateName,
         /// A text for the target state.
+        #[serde(skip_serializing_if = "Option::is_none")]
         input: Option<String>,
     },
     /// Continue in a fresh session, with no pending returns.
@@ -21,8 +25,10 @@ pub enum Transition {
         /// The state to continue at.
         target: StateName,
         /// The new working directory; absolute.
+        #[serde(skip_serializing_if = "Option::is_none")]
         cd: Option<String>,
         /// A text for the target state.
+        #[serde(skip_serializing_if = "Option::is_none")]
         input: Option<String>,
     },
     /// Do a subtask in a branch of the session.
@@ -30,12 +36,16 @@ pub enum Transition {
         /// The state that does the subtask.
         target: StateName,
         /// The state to continue at with its result.
+        #[serde(rename = "return")]
         return_to: StateName,
         /// The working directory until the subtask returns; absolute.
+        #[serde(skip_serializing_if = "Option::is_none")]
         cd: Option<String>,
         /// A text for the target state.
+        #[serde(skip_serializing_if = "Option::is_none")]
         input: Option<String>,
         /// Variables until the subtask returns.
+        #[serde(default, skip_serializing_if = "is_default")]
         arguments: BTreeMap<String, String>,
     },
     /// Do a subtask in a fresh session.
@@ -43,14 +53,19 @@ pub enum Transition {
         /// The state that does the subtask.
         target: StateName,
         /// The state to continue at with its result.
+        #[serde(rename = "return")]
         return_to: StateName,
         /// The working directory until the subtask returns; absolute.
+        #[serde(skip_serializing_if = "Option::is_none")]
         cd: Option<String>,
         /// The model for its states that name none.
+        #[serde(skip_serializing_if = "Option::is_none")]
         model: Option<String>,
         /// A text for the target state.
+        #[serde(skip_serializing_if = "Option::is_none")]
         input: Option<String>,
         /// Variables until the subtask returns.
+        #[serde(default, skip_serializing_if = "is_default")]
         arguments: BTreeMap<String, String>,
     },
     /// Start workers and continue.
@@ -72,19 +87,24 @@ pub enum Transition {
 }
 
 /// A worker as a fork asks for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forked {
     /// Its first state.
     pub target: StateName,
     /// Its working directory; absolute.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cd: Option<String>,
     /// Its variables.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub attributes: BTreeMap<String, String>,
     /// How many workers of the parent may be under way; `None` is no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// The worktree that it gets; `None` if it works in the directory itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree: Option<Box<WorktreePlan>>,
     /// A text for its first state.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
 }
 

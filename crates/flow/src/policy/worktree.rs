@@ -1,14 +1,20 @@
 //! The git worktree that a fork gives to its worker.
 
+use serde::{Deserialize, Serialize};
+
+use crate::formats::is_default;
+
 /// A worktree as a fork asks for it, with the commit from which it is made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreePlan {
     /// What its name and that of its branch end with, after the name of the worker; `None` if the worker's name is
     /// all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The checkout from which it is made; absolute.
     pub repository: String,
     /// The directory of the worker, relative to the top of the checkout; empty for the top itself.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub inside: String,
     /// The commit from which it is made: the parent's HEAD when it forked. What the parent commits later is not part of
     /// it, however long the worker waits for a place.

@@ -1,6 +1,9 @@
 //! Keys of frontmatter that become options of a turn's coding agent, and that only some coding agents have.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
+    formats::is_default,
     policy::number,
     text::{Spanned, is_word},
 };
@@ -18,19 +21,26 @@ pub const OPTION_KEYS: [&str; 6] =
     ["fallback_model", "max_turns", "system", "mcp", "add_dirs", "schema"];
 
 /// What the keys say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TurnOptions {
     /// The models to use while the turn's own is not available, in this order.
+    #[serde(skip_serializing_if = "is_default")]
     pub fallback_model: Vec<String>,
     /// How often one turn may ask the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
     /// What is added to the system prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// The only MCP servers of the turn, by their names in the settings; `None` leaves them to the coding agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp: Option<Vec<String>>,
     /// Directories that the turn may use besides its own, as the author wrote them.
+    #[serde(skip_serializing_if = "is_default")]
     pub add_dirs: Vec<String>,
     /// The schema of the structured output, as JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
 }
 

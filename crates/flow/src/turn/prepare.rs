@@ -284,7 +284,7 @@ impl Preparer<'_> {
     /// A session can be resumed and branched only by the coding agent that made it.
     fn check_owner(&self, settings: &TurnSettings) -> Result<(), PrepareError> {
         match (&self.agent.session, self.foreign_owner(settings)) {
-            (Session::Open(_) | Session::Branch(_), Some((owner, agent))) => {
+            (Session::Open(_) | Session::Branch { .. }, Some((owner, agent))) => {
                 let (owner, agent) = (owner.to_owned(), agent.to_owned());
                 Err(PrepareError::ForeignSession { owner, agent })
             }
@@ -411,7 +411,7 @@ impl Preparer<'_> {
         match &self.agent.session {
             Session::Fresh => SessionPlan::Fresh { id },
             Session::Open(session) => SessionPlan::Resume { id: session.clone() },
-            Session::Branch(from) => {
+            Session::Branch { from } => {
                 let cwd = self.agent.directory_of(from).filter(|cwd| *cwd != self.agent.cwd);
                 SessionPlan::Branch { from: from.clone(), id, cwd: cwd.map(str::to_owned) }
             }

@@ -11,24 +11,21 @@ use std::{
 };
 
 use raymond_flow::{
-    history::{InputMessage, Records},
-    machine::{Input, Record, Run},
-    snapshot::Snapshot,
+    formats::Snapshot,
+    machine::{Record, Run},
 };
+use serde::{Serialize, de::DeserializeOwned};
 
 /// The number of journal bytes in every sample of a state file.
 const OFFSET: u64 = 4096;
 
-/// Each record as its own line, without the brackets of a decision.
-fn lines(records: &[Record]) -> String {
-    let on_disk = |record| serde_json::to_string(&Records::from(std::slice::from_ref(record)));
-    let lines = records.iter().map(|record| on_disk(record).unwrap());
-    lines.map(|line| line.trim_matches(['[', ']']).to_owned() + "\n").collect()
+/// Each as a line.
+fn lines<T: Serialize>(values: &[T]) -> String {
+    values.iter().map(|value| serde_json::to_string(value).unwrap() + "\n").collect()
 }
 
-fn record(line: &str) -> Record {
-    let records: Records = serde_json::from_str(&format!("[{line}]")).unwrap();
-    Vec::from(records).remove(0)
+fn values<T: DeserializeOwned>(lines: &str) -> Vec<T> {
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn path(name: &str) -> PathBuf {
@@ -51,38 +48,22 @@ fn sample(name: &str, written: &str) -> String {
 #[track_caller]
 pub(crate) fn check_journal(name: &str, records: &[Record]) {
     let sample = sample(&format!("{name}.jsonl"), &lines(records));
-    assert_eq!(sample.lines().map(record).collect::<Vec<_>>(), records);
+    assert_eq!(values::<Record>(&sample), records);
 }
 
 /// The same for the state file of a run.
 #[track_caller]
 pub(crate) fn check_state(name: &str, run: &Run) {
-    let written = Snapshot::to_json(run, OFFSET).unwrap();
-    let read = Snapshot::from_json(&sample(&format!("state-{name}.json"), &written)).unwrap();
-    assert_eq!(read, Snapshot { run: run.clone(), journal_offset: OFFSET });
+    let written = Snapshot::new(run, OFFSET).to_json().unwrap();
+    let sample = sample(&format!("state-{name}.json"), &written);
+    assert_eq!(serde_json::from_str::<Run>(&sample).unwrap(), *run);
 }
 
-/// The records of the sample `name`, which are written as they were read.
+/// The records or inputs of the sample `name`, which are written as they were read.
 #[track_caller]
-pub(crate) fn read_journal(name: &str) -> Vec<Record> {
+pub(crate) fn read<T: Serialize + DeserializeOwned>(name: &str) -> Vec<T> {
     let sample = fs::read_to_string(path(&format!("{name}.jsonl"))).unwrap();
-    let records: Vec<_> = sample.lines().map(record).collect();
-    assert_eq!(lines(&records), sample, "{name} is written in another way");
-    records
-}
-
-/// The inputs of the sample `name`, which are written as they were read.
-#[track_caller]
-pub(crate) fn read_inputs(name: &str) -> Vec<Input> {
-    let sample = fs::read_to_string(path(&format!("{name}.jsonl"))).unwrap();
-    let read = |line: &str| Input::from(serde_json::from_str::<InputMessage>(line).unwrap());
-    let inputs: Vec<_> = sample.lines().map(read).collect();
-    let line =
-        |input: &Input| serde_json::to_string(&InputMessage::from(input.clone())).unwrap() + "\n";
-    assert_eq!(
-        inputs.iter().map(line).collect::<String>(),
-        sample,
-        "{name} is written in another way"
-    );
-    inputs
+    let values = values(&sample);
+    assert_eq!(lines(&values), sample, "{name} is written in another way");
+    values
 }

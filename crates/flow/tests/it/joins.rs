@@ -9,7 +9,6 @@ use raymond_flow::{
         TurnFailure, Work, pending, replay,
     },
     payload::{Kept, Payload, Piece},
-    snapshot::Snapshot,
     turn::{Exit, Outcome, prepare},
     world::MemoryWorld,
 };
@@ -93,7 +92,8 @@ fn result_that_is_kept_elsewhere_is_joined_by_reference_and_read_where_it_is_nam
         panic!("{result:?}")
     };
     assert!(before.ends_with(",\"result\":") && after.starts_with("},{") && kept.is_json);
-    assert_eq!(Snapshot::from_json(&Snapshot::to_json(&run, 7).unwrap()).unwrap().run, run);
+    let json = serde_json::to_string(&run).unwrap();
+    assert_eq!(serde_json::from_str::<Run>(&json).unwrap(), run);
     // The step is prepared as if the text were there; without it, the agent fails.
     let kept = BTreeMap::from([("ab".to_owned(), one.to_owned())]);
     let world = MemoryWorld { kept, ..sim.world.clone() };

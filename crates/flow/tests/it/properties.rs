@@ -15,7 +15,6 @@ use raymond_flow::{
     money::Usd,
     policy::Transition,
     prompt::{Variables, render},
-    snapshot::Snapshot,
     source::{Platform, StateFile},
     tag::{Scan, Scanner, Tag, TagError, parse},
     turn::{Exit, Outcome},
@@ -148,8 +147,8 @@ fn worker_step() -> impl Strategy<Value = Step> {
 
 /// The run as an orchestrator finds it that knows nothing but the state file.
 fn reopened(mut sim: Sim) -> Sim {
-    let json = Snapshot::to_json(&sim.run, 0).unwrap();
-    sim.run = Snapshot::from_json(&json).unwrap().run;
+    let json = serde_json::to_string(&sim.run).unwrap();
+    sim.run = serde_json::from_str(&json).unwrap();
     sim
 }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use raymond_flow::{
-    history::{InputMessage, Records},
+    formats::Snapshot,
     id::{AgentId, AskId, RunId, SessionId, StateName, StepId},
     machine::{
         Action, Agent, Decision, Effect, Input, Launch, Limits, MadeWorktree, Message, Phase,
@@ -15,7 +15,6 @@ use raymond_flow::{
     },
     money::Usd,
     policy::{Question, WorktreePlan},
-    snapshot::{RunMessage, Snapshot},
     tag::parse,
     turn::{Exit, Outcome, conclude, prepare},
     view::{At, RunView},
@@ -269,8 +268,8 @@ impl Sim {
     }
 
     pub(crate) fn input(&mut self, input: Input) {
-        let json = serde_json::to_string(&InputMessage::from(input.clone())).unwrap();
-        let read: Input = serde_json::from_str::<InputMessage>(&json).unwrap().into();
+        let json = serde_json::to_string(&input).unwrap();
+        let read: Input = serde_json::from_str(&json).unwrap();
         assert_eq!(read, input, "{json}");
         let decision = decide(&self.run, input);
         self.commit(decision);
@@ -381,8 +380,8 @@ impl Sim {
     fn commit(&mut self, mut decision: Decision) {
         let mut effects = Vec::new();
         while !decision.is_empty() {
-            let json = serde_json::to_string(&Records::from(&*decision.records)).unwrap();
-            let read: Vec<Record> = serde_json::from_str::<Records>(&json).unwrap().into();
+            let json = serde_json::to_string(&decision.records).unwrap();
+            let read: Vec<Record> = serde_json::from_str(&json).unwrap();
             assert_eq!(read, decision.records, "{json}");
             for record in &decision.records {
                 apply(&mut self.run, record).unwrap();
@@ -493,8 +492,8 @@ impl Sim {
 
     /// What a machine that only carries out steps knows of the run.
     fn elsewhere(&self, agent: &AgentId) -> Run {
-        let json = serde_json::to_string(&RunMessage(self.run.excerpt(agent))).unwrap();
-        serde_json::from_str::<RunMessage>(&json).unwrap().0
+        let json = serde_json::to_string(&self.run.excerpt(agent)).unwrap();
+        serde_json::from_str(&json).unwrap()
     }
 
     /// Another machine, which knows of the run only that the step is intended, gives the child the same.
@@ -517,9 +516,8 @@ impl Sim {
         let halts = self.run.halt.is_some();
         let own = Summary { status: self.run.status, cost_usd: self.run.total_cost_usd, halts };
         assert_eq!(summary, own, "the summary differs");
-        let json = Snapshot::to_json(&self.run, 42).unwrap();
-        let read = Snapshot::from_json(&json).unwrap();
-        assert_eq!(read, Snapshot { run: self.run.clone(), journal_offset: 42 }, "{json}");
+        let json = Snapshot::new(&self.run, 42).to_json().unwrap();
+        assert_eq!(serde_json::from_str::<Run>(&json).unwrap(), self.run, "{json}");
         assert!(self.run.status == Status::Running || self.children.is_empty(), "ended too early");
     }
 }

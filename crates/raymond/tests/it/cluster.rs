@@ -51,18 +51,19 @@ fn step_of_a_planned_run_is_carried_out_by_its_host() {
     assert_eq!(report(), json!("open"));
     let step = json!({"number": 1, "state": "START.sh", "attempt": 1, "action": {"script": {"timeout": 600}}});
     let run = json!({
-        "version": 1, "workflow_id": "r", "scope_dir": "flow", "status": "running", "started_at_ms": 1,
+        "workflow_id": "r", "scope_dir": "flow", "status": "running", "started_at_ms": 1, "metadata": {},
         "agents": [{
             "id": "main", "current_state": "START.sh", "session_id": null, "stack": [], "input": "x",
-            "cwd": project.path(), "fork_attributes": {}, "born": 0, "steps": 1, "cost_usd": 0.0,
-            "tries": {"starts": 1}, "phase": {"running": {"work": "enter", "step": step}},
+            "cwd": project.path(), "fork_attributes": {}, "visits": {"START.sh": 1}, "born": 0, "steps": 1,
+            "cost_usd": 0.0, "tries": {"starts": 1, "reminders": 0, "retries": 0, "losses": 0}, "phase": {"running": {"work": "enter", "step": step}},
         }],
         "total_cost_usd": 0.0, "budget_usd": null, "iteration_count": 1, "max_iterations": null,
-        "settings": {}, "max_parallel": 1, "max_reminders": 1, "max_retries": 1, "max_attempts": 1,
-        "agents_born": 1, "next_ticket": 0, "identity": "an-identity", "journal_offset": 0,
+        "settings": {"on_usage_limit": "wait"}, "max_parallel": 1, "max_reminders": 1, "max_retries": 1,
+        "retry_for_ms": 1, "max_attempts": 1, "fork_counters": {}, "agents_born": 1, "next_ticket": 0,
+        "identity": "an-identity",
     });
     let id = json!({"agent": "main", "number": 1});
-    let order = json!({"start": {"id": id, "run": run, "patience_ms": 60_000}});
+    let order = json!({"start": {"id": id, "run": run, "patience": {"secs": 60, "nanos": 0}}});
     let mut orders = host.stdin.take().unwrap();
     writeln!(orders, "nonsense").unwrap();
     writeln!(orders, "{order}").unwrap();

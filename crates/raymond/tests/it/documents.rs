@@ -119,10 +119,10 @@ fn samples_of_journal_and_state_file_are_those_of_the_program() {
 #[test]
 fn every_record_and_every_field_of_a_state_file_is_described() {
     let text = document("docs/journal.md");
-    let format = document("crates/flow/src/history/v1.rs");
-    let (_, records) = format.split_once("enum machine::Record {").unwrap();
-    let (records, _) = records.split_once("\n    }\n").unwrap();
-    let variants = records.lines().filter_map(|line| line.strip_prefix("        "));
+    let format = document("crates/flow/src/machine/record.rs");
+    let (_, records) = format.split_once("pub enum Record {").unwrap();
+    let (records, _) = records.split_once("\n}\n").unwrap();
+    let variants = records.lines().filter_map(|line| line.strip_prefix("    "));
     let variants = variants.filter(|line| line.starts_with(|c: char| c.is_uppercase()));
     let variants = variants.filter_map(|line| line.split(|c: char| !c.is_alphanumeric()).next());
     let names: Vec<_> = variants.map(snake_case).collect();

@@ -6,7 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_flow::{history::Intent, id::StepId, machine::Step};
+use raymond_flow::{id::StepId, machine::Step};
+use serde::{Deserialize, Serialize};
 
 use super::{Claim, ExitRecord, HowEnded, exit_record};
 use crate::{
@@ -27,6 +28,14 @@ const INTENT_SEAL: &str = "intent";
 /// The largest file that Raymond itself writes here: an intent with a payload whose every byte is
 /// escaped.
 const OWN_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// The intent of a turn as it is stored in the directory of its step.
+#[derive(Serialize, Deserialize)]
+struct Intent<S> {
+    /// The identity of the run whose step it is.
+    run: String,
+    step: S,
+}
 
 /// The directory of one step.
 #[derive(Clone, Debug)]
@@ -153,7 +162,7 @@ impl StepFolder {
         if let Some(before) = before {
             write_durably(&self.path.join(BEFORE), before.as_bytes())?;
         }
-        let intent = Intent::new(self.run.as_deref().unwrap_or_default(), step);
+        let intent = Intent { run: self.run.clone().unwrap_or_default(), step };
         let path = self.path.join(INTENT);
         write_durably(&path, &seal::to_json(INTENT_SEAL, &path, &intent)?)?;
         sys::sync_folder(&self.path)?;
@@ -224,9 +233,10 @@ impl StepFolder {
         let path = self.path.join(INTENT);
         match regular::read(&path, OWN_BYTES_MAX) {
             Ok(bytes) => {
-                let intent = seal::from_json::<Intent>(INTENT_SEAL, &path, &bytes).ok();
-                Ok(intent
-                    .and_then(|intent| intent.step_of(self.run.as_deref().unwrap_or_default())))
+                let intent = seal::from_json::<Intent<Step>>(INTENT_SEAL, &path, &bytes).ok();
+                let is_own =
+                    |intent: &Intent<Step>| self.run.as_ref().is_none_or(|run| *run == intent.run);
+                Ok(intent.filter(is_own).map(|intent| intent.step))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

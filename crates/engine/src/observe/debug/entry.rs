@@ -205,7 +205,7 @@ fn shown_session(before: &Before, session: Option<&SessionId>) -> Option<String>
         (Some(session), Session::Open(own)) if session == own => {
             Some(format!("{session} (resumed)"))
         }
-        (Some(session), _) | (None, Session::Open(session) | Session::Branch(session)) => {
+        (Some(session), _) | (None, Session::Open(session) | Session::Branch { from: session }) => {
             Some(session.to_string())
         }
         (None, Session::Fresh) => None,

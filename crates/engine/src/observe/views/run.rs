@@ -162,7 +162,7 @@ fn agent_of(overview: &Overview, id: &AgentId, live: &LiveFacts) -> shown::Agent
     let (phase, error) = living.map_or(("ended", None), |agent| phase(&agent.phase));
     let session = living.and_then(|agent| match &agent.session {
         Session::Open(id) => Some(id.to_string()),
-        Session::Fresh | Session::Branch(_) => None,
+        Session::Fresh | Session::Branch { .. } => None,
     });
     let returns = living.iter().flat_map(|agent| agent.stack.iter().rev());
     let ended = facts.ended.as_ref();

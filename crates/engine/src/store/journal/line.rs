@@ -1,7 +1,7 @@
 //! One line of the journal.
 //!
 //! ```text
-//! {"v":1,"at":1700000000000,"prev":"d9…","records":[…],"now":{…},"seal":"5f…","crc":"0a1b2c3d"}
+//! {"at":1700000000000,"prev":"d9…","records":[…],"now":{…},"seal":"5f…","crc":"0a1b2c3d"}
 //! ```
 //!
 //! The seal covers every byte before it, with the user's key: a line that this user's Raymond did not write is foreign, whatever
@@ -9,10 +9,10 @@
 //! is detected, and sealed lines cannot be put together anew.
 //!
 //! The checksum covers every byte before `,"crc"`, so that a line is valid JSON for other tools and
-//! damage is told from what another program has written.
+//! damage is told from what another program has written. The first line begins with the version of the format, `"v":1`.
 
 use raymond_flow::{
-    history::{self, Records},
+    formats,
     machine::{Record, Summary},
 };
 use serde::{Deserialize, Serialize};
@@ -58,11 +58,12 @@ pub(super) enum LineError {
 }
 
 #[derive(Serialize)]
-struct WrittenLine {
-    v: u32,
+struct WrittenLine<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    v: Option<u32>,
     at: u64,
     prev: String,
-    records: Records,
+    records: &'a [Record],
     now: Summary,
 }
 
@@ -71,16 +72,18 @@ struct ReadLine<'a> {
     at: u64,
     #[serde(borrow)]
     prev: &'a str,
-    records: Records,
+    records: Vec<Record>,
     now: Summary,
 }
 
-/// Parsed before the rest: in a newer version the same field names may mean something else.
+/// Parsed before the rest of the first line: in a newer version the same field names may mean something else.
 #[derive(Deserialize)]
 struct LineVersion {
     v: u64,
 }
 
+/// How the first line begins, and no other.
+const VERSION: &[u8] = b"{\"v\":";
 /// What the seals of lines are for.
 const PURPOSE: &str = "journal";
 /// How the field with the seal begins.
@@ -105,10 +108,10 @@ pub(super) fn encode(
 ) -> serde_json::Result<(Vec<u8>, LineSeal)> {
     let prev = String::from_utf8_lossy(&previous).into_owned();
     let mut line = serde_json::to_vec(&WrittenLine {
-        v: history::VERSION,
+        v: (previous == NO_SEAL).then_some(formats::VERSION),
         at,
         prev,
-        records: records.into(),
+        records,
         now,
     })?;
     line.pop();
@@ -129,14 +132,16 @@ pub(super) fn decode(line: &[u8]) -> Result<DecodedLine, LineError> {
         return Err(LineError::Damaged);
     }
     let seal = sealed(covered).ok_or(LineError::Foreign)?;
-    let LineVersion { v } = serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
-    if v > u64::from(history::VERSION) {
-        return Err(LineError::Newer { version: u32::try_from(v).unwrap_or(u32::MAX) });
+    if line.starts_with(VERSION) {
+        let LineVersion { v } = serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
+        if v > u64::from(formats::VERSION) {
+            return Err(LineError::Newer { version: u32::try_from(v).unwrap_or(u32::MAX) });
+        }
     }
     let ReadLine { at, prev, records, now } =
         serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
     let previous = prev.as_bytes().try_into().map_err(|_| LineError::Unreadable)?;
-    let entry = JournalEntry { at_ms: at, records: records.into() };
+    let entry = JournalEntry { at_ms: at, records };
     Ok(DecodedLine { entry, previous, seal, now })
 }
 
@@ -171,7 +176,7 @@ pub(super) fn unsealed(line: &[u8]) -> Option<JournalEntry> {
     let ReadLine { at, records, .. } = serde_json::from_slice(line).ok()?;
     let checksum = crc32fast::hash(line.get(..split)?);
     let is_intact = line.ends_with(format!(",\"crc\":\"{checksum:08x}\"}}").as_bytes());
-    is_intact.then(|| JournalEntry { at_ms: at, records: records.into() })
+    is_intact.then_some(JournalEntry { at_ms: at, records })
 }
 
 /// Extracts the seal from the last bytes of a line.

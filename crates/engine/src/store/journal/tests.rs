@@ -7,7 +7,7 @@ use std::{
 };
 
 use raymond_flow::{
-    history::Records,
+    formats::Snapshot,
     id::{AgentId, RunId, StateName},
     machine::{Halt, Limits, Record, Settings, Spent, Started, Status, Summary},
     money::Usd,
@@ -204,7 +204,7 @@ fn what_is_appended_is_read_back_in_order() {
 }
 
 #[test]
-fn every_line_is_json_of_its_own_with_version_and_two_checksums() {
+fn every_line_is_json_of_its_own_with_two_checksums_and_the_first_has_the_version() {
     let place = Place::with(&decisions());
     let text = String::from_utf8(place.bytes()).unwrap();
     assert_eq!(text.lines().count(), 6);
@@ -212,14 +212,13 @@ fn every_line_is_json_of_its_own_with_version_and_two_checksums() {
     for (line, records) in text.lines().zip(decisions()) {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();
         let (covered, _) = line.rsplit_once(",\"crc\"").unwrap();
-        assert_eq!(value["v"], 1);
+        let is_first = previous == "0".repeat(32);
+        assert_eq!(value["v"].as_u64(), is_first.then_some(1));
         assert_eq!(value["prev"], previous);
         assert_eq!(value["crc"], format!("{:08x}", crc32fast::hash(covered.as_bytes())));
         previous = value["seal"].clone();
-        assert_eq!(
-            Vec::from(serde_json::from_value::<Records>(value["records"].clone()).unwrap()),
-            records
-        );
+        let read: Vec<Record> = serde_json::from_value(value["records"].clone()).unwrap();
+        assert_eq!(read, records);
     }
 }
 
@@ -477,12 +476,11 @@ fn journal_that_is_set_aside_is_kept_if_anything_is_in_it() {
 }
 
 #[test]
-fn line_of_a_newer_version_is_reported_and_kept() {
+fn journal_of_a_newer_version_is_reported_and_kept() {
     for (version, records) in [(2, "[{\"teleported\":{\"agent\":\"main\"}}]"), (77, "7")] {
         for is_last in [true, false] {
-            let place = Place::with(&decisions());
-            let mut bytes = place.bytes();
-            bytes.extend(line(&format!("{{\"v\":{version},\"at\":1,\"records\":{records}")));
+            let place = Place::new();
+            let mut bytes = line(&format!("{{\"v\":{version},\"at\":1,\"records\":{records}"));
             if !is_last {
                 bytes.extend(line(&first("[]")));
             }
@@ -555,7 +553,7 @@ fn reader_that_finds_a_partial_line_returns_the_complete_ones_and_changes_nothin
     let bytes = place.bytes();
     let previous = last_seal(&bytes);
     let next = format!(
-        "{{\"v\":1,\"at\":9,\"prev\":\"{previous}\",\"records\":[\"usage_limit_lifted\"],\"now\":{{\"status\":\"running\",\"cost_usd\":0.0}}"
+        "{{\"at\":9,\"prev\":\"{previous}\",\"records\":[\"usage_limit_lifted\"],\"now\":{{\"status\":\"running\",\"cost_usd\":0.0}}"
     );
     let next = line(&next);
     let (front, back) = next.split_at(next.len() / 2);
@@ -630,8 +628,10 @@ fn journal_of_this_version_is_readable_for_ever() {
     assert_eq!(entries.len(), 10);
     assert_eq!(open(&place.path).entries, entries);
     let records = entries.into_iter().flat_map(|entry| entry.records);
-    raymond_flow::machine::replay(records.collect::<Vec<_>>()).unwrap();
+    let run = raymond_flow::machine::replay(records.collect::<Vec<_>>()).unwrap();
     assert_eq!(place.bytes(), CHAINED, "nothing is changed by that");
+    let state_file = Snapshot::new(&run, offset(CHAINED.len())).to_json().unwrap();
+    assert_eq!(state_file, include_str!("../../../tests/fixtures/v1/chained.state.json"));
 }
 
 #[test]

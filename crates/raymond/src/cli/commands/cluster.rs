@@ -12,17 +12,14 @@ use std::{
 
 use raymond_engine::{
     exec::{
-        host::{
-            OrderSender,
-            lines::{LINE_BYTES_MAX, OrderLine, Plan, ReportLine},
-        },
+        host::{LINE_BYTES_MAX, OrderSender, Plan, Report},
         programs,
     },
     run::events::{Event, Observer, Seen},
     store::scope,
     trust::private,
 };
-use raymond_flow::{history::CodingAgentsMessage, id::RunId};
+use raymond_flow::id::RunId;
 
 use super::{manual, prepare::LoadedProject, run};
 use crate::{
@@ -70,9 +67,8 @@ pub(in crate::cli) fn plan(bundle: &Path, start: Start) -> Result<ExitCode, Fail
     let bytes = scope::bundle(Path::new(&started.scope_dir))?;
     let written = private::write(bundle, bytes);
     written.map_err(|error| Failure::io(&format!("write {}", bundle.display()), &error))?;
-    let coding_agents = CodingAgentsMessage::from(&project.agents.known());
     let state_dir = project.state_dir.root().to_owned();
-    let plan = Plan { started: started.into(), coding_agents, state_dir };
+    let plan = Plan { started, coding_agents: project.agents.known(), state_dir };
     let json = serde_json::to_string(&plan).map_err(|error| Failure::of_error(&error))?;
     out::data(&format!("{json}\n"))?;
     Ok(ExitCode::SUCCESS)
@@ -91,10 +87,10 @@ pub(in crate::cli) fn host(
     let engine = project.engine(Some(0))?;
     let failed = |error| Failure::of_error(&error);
     let (host, orders) = engine.host(&id, identity, bundle).map_err(failed)?;
-    say(&ReportLine::Open);
+    say(&Report::Open);
     let reader = thread::Builder::new().spawn(move || read_orders(&orders));
     reader.map_err(|error| Failure::io("start a thread", &error))?;
-    host.run(&mut |report| say(&report.into()), &mut Troubles).map_err(failed)?;
+    host.run(&mut |report| say(&report), &mut Troubles).map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -107,16 +103,16 @@ fn read_orders(orders: &OrderSender) {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
-        match serde_json::from_slice::<OrderLine>(&line) {
-            Ok(order) => drop(orders.send(order.into())),
-            Err(error) => say(&ReportLine::Trouble(format!("an order cannot be read: {error}"))),
+        match serde_json::from_slice(&line) {
+            Ok(order) => drop(orders.send(order)),
+            Err(error) => say(&Report::Trouble(format!("an order cannot be read: {error}"))),
         }
     }
 }
 
 /// Writes a line for the worker. If it is gone, its successor asks again.
-fn say(line: &ReportLine) {
-    if let Ok(json) = serde_json::to_string(line) {
+fn say(report: &Report) {
+    if let Ok(json) = serde_json::to_string(report) {
         let _ = out::data(&(json + "\n"));
     }
 }
@@ -127,7 +123,7 @@ struct Troubles;
 impl Observer for Troubles {
     fn see(&mut self, seen: &Seen) {
         if let Event::Trouble(text) = &seen.event {
-            say(&ReportLine::Trouble(text.clone()));
+            say(&Report::Trouble(text.clone()));
         }
     }
 }
