@@ -139,7 +139,7 @@ mod tests {
         // Other tests run at the same time.
         let run = uuid::Uuid::new_v4().simple().to_string();
         let own = mark(&run, "main.1");
-        let others = [mark(&run, "main.11"), mark("another", "main.1")];
+        let others = [mark(&run, "main.11"), mark(&format!("{run}0"), "main.1")];
         let mut others = others.map(|mark| process(&mark, WAITS));
         let mut plain = process(&own, WAITS);
         let mut nested = process(&marks(Some(own.clone().into()), "60/main.2"), WAITS);

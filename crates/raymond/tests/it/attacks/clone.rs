@@ -245,7 +245,7 @@ fn what_the_user_has_said_of_a_coding_agent_holds_with_the_model_of_a_clone() {
         assert!(line("agents.codex.model").contains(model), "{shown}");
     }
     project.write(".raymond/config.toml", "[agents.claude]\nmodel = '--dangerously-skip'\n");
-    raymond(&project, &["flow"]).failed(2, "must be a string that does not begin with a dash");
+    raymond(&project, &["flow"]).failed(2, "`agents.claude.model`: must not begin with a dash");
 }
 
 #[test]
