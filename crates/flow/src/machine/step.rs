@@ -195,6 +195,9 @@ impl SessionPlan {
 pub struct Spent {
     /// In money.
     pub cost_usd: Usd,
+    /// Whether that is an estimate, at least in part: the turn ended before it could report all of it.
+    #[serde(rename = "estimated", default, skip_serializing_if = "is_default")]
+    pub is_estimate: bool,
     /// In tokens.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tokens: Tokens,

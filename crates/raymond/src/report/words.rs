@@ -126,7 +126,13 @@ fn of_agent(agent: &AgentId, record: &Record, before: Option<&Before>) -> Vec<Ne
         Record::Queued { .. } => detail(QUEUED.to_owned()),
         Record::Ended { spent, .. } => {
             let by = before.and_then(|before| before.coding_agent.as_deref());
-            spent.denied.iter().map(|what| denied(agent, by, what)).collect()
+            let denied = spent.denied.iter().map(|what| denied(agent, by, what));
+            let estimate = spent.is_estimate.then(|| {
+                let text = format!("{} of its cost is an estimate", spent.cost_usd);
+                let why = "; it ended before it could report what it spent";
+                News::of(Told, Mark::Odd, agent, here(before).plain(text).dim(why))
+            });
+            denied.chain(estimate).collect()
         }
         Record::Followed { transition, via, workers, discarded_returns, .. } => {
             let followed = followed(before, agent, transition, *via, workers);

@@ -86,17 +86,27 @@ pub(super) struct ClaudeEvent {
     pub(super) error_status: Option<u16>,
 }
 
-#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct ClaudeUsage {
     #[serde(rename = "input_tokens", deserialize_with = "lenient")]
-    input: u64,
+    pub(super) input: u64,
     #[serde(rename = "output_tokens", deserialize_with = "lenient")]
-    output: u64,
+    pub(super) output: u64,
     #[serde(rename = "cache_read_input_tokens", deserialize_with = "lenient")]
-    cache_read: u64,
+    pub(super) cache_read: u64,
     #[serde(rename = "cache_creation_input_tokens", deserialize_with = "lenient")]
-    cache_write: u64,
+    pub(super) cache_write: u64,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) cache_creation: CacheCreation,
+}
+
+/// What was written to the cache, by how long it stays there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct CacheCreation {
+    #[serde(rename = "ephemeral_1h_input_tokens", deserialize_with = "lenient")]
+    pub(super) for_hour: u64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -130,10 +140,12 @@ pub(super) struct Denial {
 pub(super) struct ClaudeMessage {
     #[serde(deserialize_with = "lenient")]
     pub(super) id: String,
-    /// `<synthetic>` if Claude generated the message itself.
     #[serde(deserialize_with = "lenient")]
     pub(super) model: String,
     pub(super) content: Value,
+    /// What the call of the model used, as far as that was known when the message was printed.
+    #[serde(deserialize_with = "lenient")]
+    pub(super) usage: ClaudeUsage,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -153,6 +165,26 @@ pub(super) struct ClaudeRateLimit {
     rate_limit_type: Option<String>,
     #[serde(deserialize_with = "lenient")]
     utilization: Option<f64>,
+}
+
+impl ClaudeUsage {
+    pub(super) fn tokens(&self) -> Tokens {
+        Tokens {
+            input: self.input,
+            output: self.output,
+            cache_read: self.cache_read,
+            cache_write: self.cache_write,
+        }
+    }
+}
+
+impl ClaudeMessage {
+    /// Whether a model wrote it, and not Claude itself.
+    pub(super) fn is_of_a_model(&self) -> bool {
+        /// The model that Claude names for messages of its own.
+        const SYNTHETIC: &str = "<synthetic>";
+        !self.model.is_empty() && self.model != SYNTHETIC
+    }
 }
 
 impl ClaudeRateLimit {
@@ -194,6 +226,12 @@ pub(super) struct Total {
 }
 
 impl Total {
+    /// What was spent since `before`; `None` if the sums do not go on from there.
+    pub(super) fn since(&self, before: &Self) -> Option<(Usd, Tokens)> {
+        let spent = (self.cost_usd.less(before.cost_usd), less(self.tokens, before.tokens));
+        (self.cost_usd >= before.cost_usd).then_some(spent)
+    }
+
     /// Of a session when a process left it.
     pub(super) fn saved(dollars: f64, usage: &Value) -> Self {
         let cost_usd = Usd::from_dollars(dollars).unwrap_or_default();

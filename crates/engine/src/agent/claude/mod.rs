@@ -8,6 +8,8 @@
 //! | `event` | one event that Claude prints, and the cost that it tells |
 //! | `output` | the outcome of a turn, from its events |
 //! | `failure` | the classes of Claude's errors |
+//! | `unpaid` | what a turn has spent that ended without a result |
+//! | `prices` | what models cost where Claude does not say it |
 //! | `transcript` | where a session is on disk, and what it already contains |
 //! | `questions` | what Claude asks with its own tool |
 //! | `options` | what else a state asks for, as options of Claude |
@@ -22,10 +24,12 @@ mod options;
 mod output;
 mod permissions;
 mod permits;
+mod prices;
 mod questions;
 mod reader;
 mod settings;
 mod transcript;
+mod unpaid;
 
 use std::{
     collections::BTreeMap,
@@ -182,7 +186,7 @@ impl CodingAgent for ClaudeAgent {
     }
 
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
-        output::outcome(output)
+        output::outcome(output, &self.config.config_dir)
     }
 
     fn message(&self, id: &str, text: &str) -> Option<LiveMessage> {

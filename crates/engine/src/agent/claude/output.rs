@@ -22,19 +22,16 @@ use uuid::Uuid;
 
 use super::{
     command,
-    event::{
-        ClaudeEvent, ClaudeMessage, ClaudeRateLimit, ClaudeUsage, Denial, Total, counts_by_session,
-    },
-    failure, permits, questions, transcript,
+    event::{ClaudeEvent, ClaudeRateLimit, ClaudeUsage, Denial, Total, counts_by_session},
+    failure, permits, questions,
+    transcript::{self, SessionFile},
+    unpaid::{self, Calls, Written},
 };
 use crate::agent::{
     Activity, TurnEnd, TurnOutput,
     limit::{self, said_at},
     lines::{complaint, each_line, object},
 };
-
-/// The model that Claude reports for messages that it generates itself.
-const SYNTHETIC: &str = "<synthetic>";
 
 /// The tool with which the model gives its structured output.
 const STRUCTURED_OUTPUT: &str = "StructuredOutput";
@@ -69,8 +66,8 @@ pub(super) struct ClaudeEvents {
     answer: Option<ClaudeResult>,
     /// The last result of another turn: after the answer, or while there is none.
     other: Option<ClaudeResult>,
-    /// Whether a model has answered since the last result.
-    has_spoken: bool,
+    /// The calls of models since the last result.
+    calls: Calls,
     /// What the last reply of the model asks with Claude's own tool, and the id of that reply: it has an event for
     /// each of its blocks.
     questions: (String, Vec<OwnQuestion>),
@@ -92,12 +89,14 @@ pub(super) struct ClaudeEvents {
     /// What the first result says of where its sums began.
     opening: Option<Total>,
     model: Option<String>,
+    session: Option<String>,
     version: Option<String>,
     /// The directory of the turn.
     cwd: Option<String>,
 }
 
-pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
+/// The outcome of a turn of the Claude whose sessions are below `config_dir`.
+pub(super) fn outcome(output: &TurnOutput<'_>, config_dir: &Path) -> io::Result<TurnEnd> {
     // A process prints nothing before its first prompt, so its first result is the answer to that. Only later
     // turns depend on Claude repeating the prompt.
     let waits_for = if output.is_first { None } else { command::prompt_id(output.stdin) };
@@ -130,16 +129,28 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
     }
     let before = events.before(output);
     let heard = std::mem::take(&mut events.heard);
-    let (mut spent, total) = match events.other.as_ref().or(events.answer.as_ref()) {
+    let last = events.other.as_ref().or(events.answer.as_ref());
+    let (mut spent, total) = match last {
         Some(last) => {
             let (spent, total) = last.event.spent(&before, events.model.clone());
-            (spent, serde_json::to_string(&total).ok())
+            (spent, Some(total))
         }
-        None => (Spent::default(), None),
+        None => (Spent { model: events.model.clone(), ..Spent::default() }, None),
     };
+    // A process that goes on will have what it has called since in its next result.
+    if !events.calls.is_empty() && (last.is_none() || output.exit_code != Some(0)) {
+        let written = events.written(output, config_dir);
+        unpaid::add(
+            &mut spent,
+            &events.calls,
+            total.as_ref().unwrap_or(&before),
+            last.is_none(),
+            written,
+        );
+    }
+    let total = total.and_then(|total| serde_json::to_string(&total).ok());
     (spent.heard, spent.windows) = (heard, std::mem::take(&mut events.windows));
-    spent.version = events.version.map(|version| format!("claude {}", excerpt(&version)));
-    let last = events.other.as_ref().or(events.answer.as_ref());
+    spent.version = events.version.as_ref().map(|version| format!("claude {}", excerpt(version)));
     spent.doubt = last.filter(|last| last.is_asked).and_then(|last| last.event.doubt());
     // Only if there is an answer: the result of a turn that could not begin has a meaningless id.
     if let (Outcome::Reply { .. } | Outcome::Asks { .. }, Some(closing)) =
@@ -181,6 +192,14 @@ impl ClaudeEvents {
         known.unwrap_or_default()
     }
 
+    /// What the transcripts of its session say of the turn.
+    fn written(&self, output: &TurnOutput<'_>, config_dir: &Path) -> Written {
+        let prompt = command::prompt_id(output.stdin);
+        let session = self.session.as_ref().and_then(|id| SessionId::reported(id).ok());
+        let file = session.and_then(|id| SessionFile::find(config_dir, &id));
+        prompt.zip(file).map(|(prompt, file)| file.written_since(&prompt)).unwrap_or_default()
+    }
+
     /// The result that decides the outcome of the turn. If Claude did not begin the prompt, that is a
     /// result that says why: an error, or a hook's message. A result of another turn is not an answer to
     /// this prompt.
@@ -210,10 +229,13 @@ impl ClaudeEvents {
     }
 
     fn see(&mut self, event: ClaudeEvent) {
+        if let Some(message) = event.message.as_ref().filter(|_| event.kind == "assistant") {
+            self.calls.see(message);
+        }
         if event.kind == "result" {
             // Not the cost: that is the sum over all turns of a process.
-            let is_asked = self.has_spoken || event.usage != ClaudeUsage::default();
-            self.has_spoken = false;
+            let is_asked = !self.calls.is_empty() || event.usage != ClaudeUsage::default();
+            self.calls.clear();
             if self.answer.is_none() && self.other.is_none() {
                 self.opening = event.opening();
             }
@@ -278,21 +300,20 @@ impl ClaudeEvents {
                 self.denied.extend(ids.map(str::to_owned));
             }
             "assistant" => {
-                let ClaudeMessage { id, model, content } = event.message.unwrap_or_default();
+                let message = event.message.unwrap_or_default();
                 if event.parent_tool_use_id.is_none() {
-                    if self.questions.0 != id {
-                        self.questions = (id, Vec::new());
+                    if self.questions.0 != message.id {
+                        self.questions = (message.id.clone(), Vec::new());
                         self.denied.clear();
                     }
-                    self.questions.1.extend(questions::asked(&content));
-                    self.hear(&content);
+                    self.questions.1.extend(questions::asked(&message.content));
+                    self.hear(&message.content);
                 }
-                self.has_spoken |= !model.is_empty() && model != SYNTHETIC;
                 self.error = event.error.and_then(|error| error.as_str().map(str::to_owned));
             }
             "system" if event.subtype == "init" => {
                 (self.model, self.version) = (event.model, event.claude_code_version);
-                self.cwd = event.cwd;
+                (self.session, self.cwd) = (event.session_id, event.cwd);
             }
             "system" if event.subtype == "api_retry" => {
                 let told = told_wait(event.retry_delay_ms, event.attempt);

@@ -1,6 +1,7 @@
 //! The transcript of a session on disk: where it is, what it already contains, and what it says that the session has cost.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -16,7 +17,8 @@ use serde_json::Value;
 use super::{
     super::lines::{each_line, lenient, object},
     SessionPart,
-    event::Total,
+    event::{ClaudeMessage, Total},
+    unpaid::Written,
 };
 
 /// A record of a transcript, with the fields that matter here. There are many more kinds of records, and some repeat a
@@ -33,6 +35,8 @@ struct TranscriptRecord {
     #[serde(deserialize_with = "lenient")]
     uuid: Option<String>,
     attachment: Value,
+    #[serde(rename = "promptId", deserialize_with = "lenient")]
+    prompt_id: Option<String>,
     /// Of a `cost-state`, with which a process leaves a session: what the session has cost.
     #[serde(rename = "totalCostUSD", deserialize_with = "lenient")]
     total_cost_usd: Option<f64>,
@@ -78,6 +82,35 @@ pub(super) fn saved_total(path: &Path, prompt: Option<&str>) -> Option<Total> {
 }
 
 impl SessionFile {
+    /// What it and the transcripts of its subagents say of the time since the prompt with this id.
+    pub(super) fn written_since(&self, prompt: &str) -> Written {
+        let mut written = Written::default();
+        // Claude has another id for the prompt, which the transcripts of subagents name, too.
+        let mut prompts = BTreeSet::new();
+        let mut is_meant = false;
+        // As much as can be read.
+        let _ = each_line(&self.path, u64::MAX, |line| {
+            let Some(record) = object::<TranscriptRecord>(line) else { return };
+            is_meant |= record.uuid.as_deref() == Some(prompt);
+            if is_meant {
+                record.add_to(&mut written);
+                prompts.extend(record.prompt_id);
+            }
+        });
+        let beside = fs::read_dir(self.path.with_extension("").join("subagents"));
+        for path in beside.into_iter().flatten().flatten().map(|entry| entry.path()) {
+            is_meant = false;
+            let _ = each_line(&path, u64::MAX, |line| {
+                let Some(record) = object::<TranscriptRecord>(line) else { return };
+                is_meant = record.prompt_id.as_ref().map_or(is_meant, |id| prompts.contains(id));
+                if is_meant {
+                    record.add_to(&mut written);
+                }
+            });
+        }
+        written
+    }
+
     /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
@@ -144,6 +177,16 @@ impl SessionFile {
 }
 
 impl TranscriptRecord {
+    /// Adds the call of a model, or what the session has cost.
+    fn add_to(&self, written: &mut Written) {
+        if let Some(message) = self.message.as_object().filter(|_| self.kind == "assistant") {
+            written.calls.see(&ClaudeMessage::deserialize(message).unwrap_or_default());
+        }
+        if let Some(dollars) = self.total_cost_usd {
+            written.saved = Some(Total::saved(dollars, &self.model_usage));
+        }
+    }
+
     /// Whether it is the answer of a turn.
     fn ends_turn(&self) -> bool {
         self.kind == "assistant" && !self.is_aside && self.message["stop_reason"] == "end_turn"

@@ -103,7 +103,7 @@ fn of_agent(record: &Record, state: Option<&StateName>) -> Value {
         Record::Called { .. } => json!({ "event": "dequeued" }),
         Record::Ended { number, spent, .. } => json!({
             "event": "step_paid", "number": number, "cost_usd": spent.cost_usd,
-            "tokens": spent.tokens, "model": spent.model, "version": spent.version,
+            "estimated": spent.is_estimate, "tokens": spent.tokens, "model": spent.model, "version": spent.version,
             "duration_ms": spent.duration_ms, "denied": spent.denied,
         }),
         Record::Joined { workers, .. } => {

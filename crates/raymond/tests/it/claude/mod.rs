@@ -17,6 +17,7 @@
 //! | `crashes` | costs and prompts after a process is killed |
 //! | `debug` | what `--debug` keeps of a turn |
 //! | `unasked` | output of Claude without a prompt is not an answer, and is paid once |
+//! | `unpaid` | what a turn has spent that ends without a result is counted once |
 //! | `warm` | kept processes change only the time that a turn takes |
 //!
 //! All of them are skipped, with a reason, where Claude Code is not installed.
@@ -36,4 +37,5 @@ mod sessions;
 mod told;
 mod tools;
 mod unasked;
+mod unpaid;
 mod warm;

@@ -49,16 +49,19 @@ fn end_of_told(
     let stdout_bytes = fs::metadata(&stdout).unwrap().len();
     let (stdin, stdout, stderr) = (&*stdin, &*stdout, &*complaints);
     let is_first = before.is_none();
-    outcome(&TurnOutput {
-        stdin,
-        stdout,
-        stdout_bytes,
-        stderr,
-        exit_code,
-        is_first,
-        before,
-        told: &told,
-    })
+    outcome(
+        &TurnOutput {
+            stdin,
+            stdout,
+            stdout_bytes,
+            stderr,
+            exit_code,
+            is_first,
+            before,
+            told: &told,
+        },
+        Path::new(""),
+    )
     .unwrap()
 }
 
@@ -522,7 +525,7 @@ fn what_a_kept_process_prints_later_belongs_to_other_turns() {
     let is_first = before.is_none();
     let output =
         TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, is_first, before, told: &[] };
-    let end = outcome(&output).unwrap();
+    let end = outcome(&output, Path::new("")).unwrap();
     assert_eq!(end.outcome, Outcome::Reply { text: "first".to_owned() });
     assert_eq!(end.spent.cost_usd, Usd::from_dollars(0.1).unwrap());
 }

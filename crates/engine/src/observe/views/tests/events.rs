@@ -161,6 +161,7 @@ fn step_is_intended_and_paid() {
     check_record(intended("main", 2, "A.sh"), expected);
     let spent = Spent {
         cost_usd: usd(0.5),
+        is_estimate: false,
         tokens: Tokens { input: 1, output: 2, cache_read: 3, cache_write: 4 },
         model: Some("opus".to_owned()),
         version: Some("claude 2.1.326".to_owned()),
@@ -174,6 +175,7 @@ fn step_is_intended_and_paid() {
     };
     let expected = json!({
         "event": "step_paid", "agent": "main", "number": 2, "cost_usd": 0.5,
+        "estimated": false,
         "tokens": { "input": 1, "output": 2, "cache_read": 3, "cache_write": 4 },
         "model": "opus", "version": "claude 2.1.326", "duration_ms": 6, "denied": ["Bash"],
     });

@@ -75,7 +75,7 @@ fn version_that_sums_over_a_session_without_saying_so_is_compared_with_its_trans
             before,
             told: &[],
         };
-        let spent = outcome(&output).unwrap().spent;
+        let spent = outcome(&output, Path::new("")).unwrap().spent;
         (spent.cost_usd, spent.tokens.input)
     };
     let dollars = |amount| Usd::from_dollars(amount).unwrap();
@@ -98,4 +98,58 @@ fn sum_that_cannot_be_true_makes_no_turn_cheaper() {
     }
     let unsaid = first.replace(r#""costUSD":0.05"#, r#""cost":0.05"#);
     assert_eq!(Some(turn(&unsaid, None).cost_usd), Usd::from_dollars(0.25));
+}
+
+/// A call of a model, as it is printed or written down.
+fn called(id: &str, output: u64) -> String {
+    let usage = format!(r#"{{"input_tokens":1000,"output_tokens":{output}}}"#);
+    format!(
+        r#"{{"type":"assistant","message":{{"id":"{id}","model":"claude-sonnet-4-6","content":[],"usage":{usage}}}}}"#
+    )
+}
+
+/// What a killed turn has spent that printed `lines` and whose session has this `transcript`, and whether that is an estimate.
+fn spent_in_vain(lines: &[&str], transcript: &[&str]) -> (f64, bool) {
+    let home = tempfile::tempdir().unwrap();
+    let project = home.path().join("projects/p");
+    fs::create_dir_all(&project).unwrap();
+    fs::write(project.join("s.jsonl"), transcript.join("\n")).unwrap();
+    let [stdin, stdout, stderr] = ["prompt", "stdout", "stderr"].map(|name| home.path().join(name));
+    fs::write(&stdin, r#"{"uuid":"p1","type":"user"}"#).unwrap();
+    fs::write(&stdout, lines.join("\n")).unwrap();
+    fs::write(&stderr, "").unwrap();
+    let output = TurnOutput {
+        stdin: &stdin,
+        stdout: &stdout,
+        stdout_bytes: u64::MAX,
+        stderr: &stderr,
+        exit_code: None,
+        is_first: true,
+        before: None,
+        told: &[],
+    };
+    let spent = outcome(&output, home.path()).unwrap().spent;
+    (spent.cost_usd.dollars(), spent.is_estimate)
+}
+
+#[test]
+fn turn_without_a_result_costs_what_its_session_says_of_it() {
+    let prompt = r#"{"uuid":"p1","promptId":"c1","type":"user"}"#;
+    let saved = r#"{"type":"cost-state","totalCostUSD":0.5,"modelUsage":{}}"#;
+    let (printed, known) = (called("m1", 1), called("m1", 50));
+    let (before, aside) = (called("m0", 50), called("m2", 50));
+    let lines = [INIT, &*printed];
+    assert_eq!(spent_in_vain(&lines, &[&*before, prompt, &*known, saved]), (0.5, false));
+    assert_eq!(spent_in_vain(&lines, &[&*before, prompt, &*known]), (0.003_75, true));
+    // What was not printed: that of a subagent.
+    assert_eq!(spent_in_vain(&lines, &[prompt, &*known, &*aside]), (0.007_5, true));
+    assert_eq!(spent_in_vain(&lines, &[]), (0.003_015, true), "nothing else is known");
+    assert_eq!(spent_in_vain(&[INIT], &[prompt]), (0.0, false));
+    // After a result, only what was printed since then is unpaid.
+    let paid = result("x", 0.25, 1000);
+    let lines = [INIT, &*aside, &*paid, &*printed];
+    assert_eq!(spent_in_vain(&lines, &[prompt, &*aside, &*known]), (0.253_75, true));
+    assert_eq!(spent_in_vain(&lines, &[prompt, &*aside, &*known, saved]), (0.5, false));
+    let lines = [INIT, &*aside, &*paid];
+    assert_eq!(spent_in_vain(&lines, &[prompt, &*aside, saved]), (0.25, false));
 }

@@ -23,16 +23,10 @@ fn end_of_bytes(bytes: &[u8]) -> TurnEnd {
     let (stdin, stdout, stderr) = (&*empty, &*path, &*empty);
     let (exit_code, before) = (None, None);
     let is_first = before.is_none();
-    outcome(&TurnOutput {
-        stdin,
-        stdout,
-        stdout_bytes,
-        stderr,
-        exit_code,
-        is_first,
-        before,
-        told: &[],
-    })
+    outcome(
+        &TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, is_first, before, told: &[] },
+        Path::new(""),
+    )
     .unwrap()
 }
 
