@@ -187,9 +187,14 @@ impl TranscriptRecord {
         }
     }
 
-    /// Whether it is the answer of a turn.
+    /// Whether it is the answer of a turn: the last message of a model, or the structured output that is asked of the turn.
     fn ends_turn(&self) -> bool {
-        self.kind == "assistant" && !self.is_aside && self.message["stop_reason"] == "end_turn"
+        let is_answer = match self.kind.as_str() {
+            "assistant" => self.message["stop_reason"] == "end_turn",
+            "attachment" => self.attachment["type"] == "structured_output",
+            _ => false,
+        };
+        is_answer && !self.is_aside
     }
 
     /// Whether it hands `message` to the model: by itself, with the result of a tool, or in a prompt.

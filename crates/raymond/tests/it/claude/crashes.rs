@@ -180,14 +180,12 @@ fn complete_answer_of_a_kept_process_is_used_although_its_reaper_was_killed() {
     desk.project.wait_until_quiet();
 }
 
-/// Gives `prompt` to a process that no longer reads its input, and kills it. Returns what the model
-/// got when the turn was started again.
-fn handed_over_in_vain(prompt: &str) -> Option<Vec<String>> {
-    let desk = Desk::or_skip([("START.md", "first"), ("WAIT.sh", WAIT), ("NEXT.md", prompt)])?;
-    desk.says(prompt, DONE).replies("first", [Reply::text("<goto>WAIT</goto>"), Reply::text(DONE)]);
+/// Gives the prompt of the third step to a process that no longer reads its input, and kills it. Its session has the first
+/// answer when it has `answer`. Returns what the model got when the turn was started again.
+fn handed_over_in_vain(desk: &Desk, answer: &str) -> Vec<String> {
     let child = desk.spawn_start(&[]);
     desk.wait_for_file("waits");
-    desk.wait_for_transcript(0, "<goto>WAIT</goto>");
+    desk.wait_for_transcript(0, answer);
     let claude = desk.claude();
     kill(claude, libc::SIGSTOP);
     desk.project.write("go", "");
@@ -196,19 +194,45 @@ fn handed_over_in_vain(prompt: &str) -> Option<Vec<String>> {
     finish(child).completed("done");
     assert_eq!(desk.asked().len(), 2);
     desk.expect_calls_paid(2.0);
-    desk.heard().pop()
+    desk.heard().pop().unwrap()
+}
+
+/// The same with a session that begins with the prompt `first` and goes on with `prompt`.
+fn second_prompt_handed_over_in_vain(prompt: &str) -> Option<Vec<String>> {
+    let desk = Desk::or_skip([("START.md", "first"), ("WAIT.sh", WAIT), ("NEXT.md", prompt)])?;
+    desk.says(prompt, DONE).replies("first", [Reply::text("<goto>WAIT</goto>"), Reply::text(DONE)]);
+    Some(handed_over_in_vain(&desk, "<goto>WAIT</goto>"))
 }
 
 #[test]
 fn prompt_that_never_reached_its_session_is_given_again() {
-    let Some(heard) = handed_over_in_vain("second") else { return };
+    let Some(heard) = second_prompt_handed_over_in_vain("second") else { return };
     assert_eq!(heard, ["first", "<goto>WAIT</goto>", "second"]);
 }
 
 #[test]
 fn prompt_that_never_reached_its_session_is_given_again_even_if_it_was_answered_before() {
-    let Some(heard) = handed_over_in_vain("first") else { return };
+    let Some(heard) = second_prompt_handed_over_in_vain("first") else { return };
     assert_eq!(heard, ["first", "<goto>WAIT</goto>", "first"]);
+}
+
+#[test]
+fn prompt_whose_earlier_answer_was_a_structured_output_is_given_again() {
+    let state = |transition: &str| {
+        let schema = "schema: { type: object, required: [what], properties: { what: {} } }";
+        format!("---\n{schema}\nallowed_transitions:\n  - {transition}\n---\nassess")
+    };
+    let start = state("{ tag: goto, target: WAIT }");
+    let next = state("{ tag: goto, target: LAST }");
+    let last = "echo '<result>done</result>'";
+    let files = [("START.md", &*start), ("WAIT.sh", WAIT), ("NEXT.md", &*next), ("LAST.sh", last)];
+    let Some(desk) = Desk::or_skip(files) else { return };
+    let output = |what: &str| Reply::tool("StructuredOutput", json!({ "what": what }));
+    desk.replies("assess", [output("first"), output("second")]);
+    desk.replies(GO_ON, [output("third")]);
+    let heard = handed_over_in_vain(&desk, "structured_output");
+    assert_eq!(heard.iter().filter(|text| *text == "assess").count(), 2, "{heard:?}");
+    assert!(!heard.iter().any(|text| text.starts_with(GO_ON)), "{heard:?}");
 }
 
 #[test]
