@@ -42,7 +42,7 @@ const WORDINGS: &[(&str, bool)] = &[
     ("you have hit your", false),
     ("you've reached your", false),
     // Of the API: "your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC."
-    ("you have reached your", false),
+    ("you have reached your specified", false),
     ("claude ai usage limit reached", false),
     ("claude code usage limit reached", false),
     ("claude usage limit reached", false),
@@ -350,6 +350,7 @@ mod tests {
             "This request would exceed your account's rate limit. Please try again later.",
             "Context limit reached · /compact or /clear to continue",
             "API Error: 500 the usage limit reached us|1794770000",
+            "API Error: 400 You have reached your context budget for this tool",
             "You've used 80% of your weekly limit · resets 3pm (UTC)",
         ] {
             assert_eq!(told_at(words, SAID_AT), None, "{words}");

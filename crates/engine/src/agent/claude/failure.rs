@@ -8,7 +8,7 @@ use raymond_flow::{
 
 use super::{
     super::limit::{self, ToldLimit},
-    event::{ClaudeEvent, ClaudeRateLimit},
+    event::ClaudeEvent,
     output::{ClaudeEvents, failed},
 };
 
@@ -53,20 +53,6 @@ fn class(events: &ClaudeEvents, result: &ClaudeEvent, message: &str) -> FailureC
     if result.errors.iter().any(|error| error.contains("No conversation found")) {
         return FailureClass::SessionMissing;
     }
-    match limit::told(message, events.said_at, &TimeZone::system()) {
-        Some(ToldLimit::Account) => return FailureClass::Billing,
-        // The event is more exact than the text.
-        Some(ToldLimit::Usage { resets_at }) => {
-            let resets_at = events.limit.as_ref().and_then(|limit| limit.resets_at).or(resets_at);
-            return FailureClass::UsageLimit { resets_at };
-        }
-        None => {}
-    }
-    if let Some(ClaudeRateLimit { resets_at, .. }) = &events.limit
-        && matches!(events.error.as_deref(), None | Some("rate_limit"))
-    {
-        return FailureClass::UsageLimit { resets_at: *resets_at };
-    }
     if result.terminal_reason.as_deref() == Some("prompt_too_long")
         || result.api_error_status == Some(413)
     {
@@ -76,7 +62,8 @@ fn class(events: &ClaudeEvents, result: &ClaudeEvent, message: &str) -> FailureC
         return FailureClass::Refused;
     }
     // The last reply names the kind in every version, the result in newer ones; the status tells what has no name.
-    let kind = events.error.as_deref().or(result.api_error.as_deref());
+    let kinds = [&events.error, &result.api_error].into_iter().flatten();
+    let kind = kinds.map(String::as_str).find(|kind| *kind != "unknown");
     match (kind, result.api_error_status) {
         // A full context window has no name of its own.
         (Some("max_output_tokens"), _) if message.contains("context window") => {
@@ -85,18 +72,43 @@ fn class(events: &ClaudeEvents, result: &ClaudeEvent, message: &str) -> FailureC
         (Some("max_output_tokens"), _) => FailureClass::AnswerTooLong,
         (Some("model_not_found"), _) => FailureClass::UnknownModel,
         (Some("authentication_failed"), _) | (_, Some(401 | 403)) => FailureClass::Authentication,
-        (Some("billing_error"), _) | (_, Some(402)) => FailureClass::Billing,
-        // A limit on requests: all agents of the run share it, as they share a usage limit.
-        (Some("rate_limit" | "usage_limit_reached"), _) | (_, Some(429)) => {
-            let said_at_ms = u64::try_from(events.said_at.as_millisecond()).unwrap_or_default();
-            let resets_at = |wait_ms: u64| said_at_ms.saturating_add(wait_ms).div_ceil(1000);
-            FailureClass::UsageLimit { resets_at: events.retry_after_ms.map(resets_at) }
-        }
         (Some("server_error" | "overloaded" | "connection_failed"), _) | (_, Some(408 | 500..)) => {
             FailureClass::Transient { retry_after_ms: events.retry_after_ms }
         }
-        _ => FailureClass::Other,
+        // Money that comes back by itself is a limit, too.
+        (Some("billing_error"), _) | (_, Some(402)) => {
+            limit_in_words(events, message).unwrap_or(FailureClass::Billing)
+        }
+        // A limit on requests: all agents of the run share it, as they share a usage limit.
+        (Some("rate_limit" | "usage_limit_reached"), _) | (_, Some(429)) => {
+            limit_in_words(events, message).unwrap_or_else(|| limit_in_fields(events))
+        }
+        (None, None) if events.limit.is_some() => limit_in_fields(events),
+        _ => limit_in_words(events, message).unwrap_or(FailureClass::Other),
     }
+}
+
+/// The limit that Claude's words are about. They alone say whether the user has to lift it, and for some limits they
+/// alone say that there is one, or when it resets.
+fn limit_in_words(events: &ClaudeEvents, message: &str) -> Option<FailureClass> {
+    match limit::told(message, events.said_at, &TimeZone::system())? {
+        ToldLimit::Account => Some(FailureClass::Billing),
+        // The event is more exact than the text.
+        ToldLimit::Usage { resets_at } => {
+            let told = events.limit.as_ref().and_then(|limit| limit.resets_at);
+            Some(FailureClass::UsageLimit { resets_at: told.or(resets_at) })
+        }
+    }
+}
+
+/// The limit that an event reports, or how long the provider asked to wait.
+fn limit_in_fields(events: &ClaudeEvents) -> FailureClass {
+    if let Some(limit) = &events.limit {
+        return FailureClass::UsageLimit { resets_at: limit.resets_at };
+    }
+    let said_at_ms = u64::try_from(events.said_at.as_millisecond()).unwrap_or_default();
+    let resets_at = |wait_ms: u64| said_at_ms.saturating_add(wait_ms).div_ceil(1000);
+    FailureClass::UsageLimit { resets_at: events.retry_after_ms.map(resets_at) }
 }
 
 /// The failure of a turn without any result.

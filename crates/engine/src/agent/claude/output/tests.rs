@@ -1,6 +1,7 @@
 //! What Claude's output means, on samples of what it really printed.
 
 mod cost;
+mod failures;
 mod hostile;
 
 use std::fs;
@@ -581,20 +582,5 @@ fn structured_output_comes_with_what_the_model_said_since_its_last_other_tool() 
         let end = end(&lines);
         assert_eq!(end.outcome, Outcome::Reply { text: expected.to_owned() }, "{lines:?}");
         assert_eq!(end.spent.output.as_deref(), Some(r#"{"risk":"low"}"#));
-    }
-}
-
-#[test]
-fn failures_of_options_have_classes_of_their_own() {
-    for (subtype, expected) in [
-        ("error_max_turns", FailureClass::MaxTurns),
-        ("error_max_structured_output_retries", FailureClass::BadOutput),
-    ] {
-        let line = format!(
-            r#"{{"type":"result","subtype":"{subtype}","is_error":true,"errors":["Failed after 5 attempts"],"total_cost_usd":0.01}}"#
-        );
-        let end = end_of(&[INIT, &line], "", Some(1), None);
-        let Outcome::Failed(failure) = &end.outcome else { panic!("{end:?}") };
-        assert_eq!((failure.class, &*failure.message), (expected, "Failed after 5 attempts"));
     }
 }
