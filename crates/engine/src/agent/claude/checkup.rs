@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::super::{Checkup, CheckupAnswer, Diagnosis, Versions, checkup::first_words};
 
 pub(super) const VERSIONS: Versions =
-    Versions { package: "@anthropic-ai/claude-code", oldest: [2, 1, 197], tested: [2, 1, 327] };
+    Versions { package: "@anthropic-ai/claude-code", oldest: [2, 1, 197], tested: [2, 1, 328] };
 
 /// What `claude auth status` prints.
 #[derive(Deserialize)]
@@ -63,8 +63,8 @@ mod tests {
     fn version_is_good_from_the_oldest_one_on_and_a_newer_one_than_tested_is_told() {
         let of = |text: &str| version(&answer(0, text));
         assert_eq!(of("2.1.197 (Claude Code)\n"), Diagnosis::Good("2.1.197".to_owned()));
-        assert_eq!(of("2.1.327 (Claude Code)\n"), Diagnosis::Good("2.1.327".to_owned()));
-        let newer = Diagnosis::Good("tested up to 2.1.327; this is 2.10.0".to_owned());
+        assert_eq!(of("2.1.328 (Claude Code)\n"), Diagnosis::Good("2.1.328".to_owned()));
+        let newer = Diagnosis::Good("tested up to 2.1.328; this is 2.10.0".to_owned());
         assert_eq!(of("2.10.0 (Claude Code)\n"), newer);
         assert!(matches!(of("2.1.9 (Claude Code)"), Diagnosis::Doubtful { .. }));
         assert!(matches!(of("what?"), Diagnosis::Bad { .. }));
