@@ -1,7 +1,7 @@
 //! `unknown-effort` (warning): an effort that Claude Code does not know.
 //!
-//! Efforts are passed on as written. Claude Code knows `low`, `medium`, `high`, `xhigh` and `max`;
-//! with another word it warns and uses its default. States that name an `agent` are not reported.
+//! Efforts are passed on as written. Claude Code knows `low`, `medium`, `high`, `xhigh`, `max` and, in newer versions,
+//! `ultracode`; with another word it warns and uses its default. States that name an `agent` are not reported.
 
 use crate::source::{Severity, did_you_mean};
 
@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+const EFFORTS: [&str; 6] = ["low", "medium", "high", "xhigh", "max", "ultracode"];
 
 fn check(report: &mut Report<'_>) {
     for state in report.states() {
@@ -25,10 +25,8 @@ fn check(report: &mut Report<'_>) {
         {
             let said = format!("`{}` is not an effort that is known here", effort.value);
             let meant = did_you_mean(&effort.value, EFFORTS);
-            report
-                .at(state, effort.span, said)
-                .help("low, medium, high, xhigh or max")
-                .meant(meant);
+            let help = "low, medium, high, xhigh, max or ultracode";
+            report.at(state, effort.span, said).help(help).meant(meant);
         }
     }
 }
@@ -45,6 +43,9 @@ mod tests {
 
     #[test]
     fn unknown_effort_is_silent_about_known_ones() {
-        assert!(found(&RULE, [("START.md", "---\neffort: max\n---\nx")]).is_empty());
+        for effort in ["max", "ultracode"] {
+            let state = format!("---\neffort: {effort}\n---\nx");
+            assert!(found(&RULE, [("START.md", &*state)]).is_empty(), "{effort}");
+        }
     }
 }
