@@ -87,6 +87,12 @@ pub trait CodingAgent {
         None
     }
 
+    /// The full name of the model that a turn with these settings asks for, if the coding agent reports the model that it
+    /// uses by that name.
+    fn asked_model<'a>(&'a self, _settings: &'a TurnSettings) -> Option<&'a str> {
+        None
+    }
+
     /// The id by which `session` can be branched as it was after the turn that printed the first `bytes` of `stdout`.
     /// `None` if it can be branched only as it is.
     fn bookmark(&self, _session: &SessionId, _stdout: &Path, _bytes: u64) -> Option<SessionId> {
@@ -317,6 +323,16 @@ impl Agents {
     /// Whether there is a coding agent with this name.
     pub fn has(&self, name: &str) -> bool {
         self.is_only || self.all.iter().any(|agent| agent.name() == name)
+    }
+
+    /// What is said of a turn that was not carried out by the model that it asks for.
+    pub fn other_model(&self, turn: &Turn, spent: &Spent) -> Option<String> {
+        let asked = self.for_turn(turn).ok()?.asked_model(&turn.settings)?;
+        let used = spent.model.as_deref()?;
+        // One of them may have a date or the size of its context at its end.
+        let is_same = used.starts_with(asked.split('[').next()?)
+            || asked.starts_with(used.split('[').next()?);
+        (!is_same).then(|| format!("`{asked}` was asked for, and `{used}` was used"))
     }
 
     /// The coding agent for a turn.

@@ -201,6 +201,11 @@ impl CodingAgent for ClaudeAgent {
         self.config.account.clone()
     }
 
+    fn asked_model<'a>(&'a self, settings: &'a TurnSettings) -> Option<&'a str> {
+        let asked = settings.model.as_deref().or(self.config.model.as_deref());
+        asked.filter(|name| name.starts_with("claude-"))
+    }
+
     fn bookmark(&self, session: &SessionId, stdout: &Path, bytes: u64) -> Option<SessionId> {
         output::bookmark(session, stdout, bytes)
     }

@@ -103,6 +103,7 @@ impl Performer<'_> {
             };
             let (outcome, spent) = self.lost_turn(turn, folder)?;
             self.heed_limit(turn, &outcome);
+            self.tell_other_model(turn, &spent, observer);
             // The end of a damaged output is missing, so a tag in it is not the answer.
             let is_whole = *state == StepState::Lost;
             return Ok((if is_whole { outcome } else { Outcome::Lost }, spent));
@@ -113,10 +114,20 @@ impl Performer<'_> {
             Action::Turn(turn) => {
                 let (outcome, spent) = self.turn_outcome(id, turn, folder, record)?;
                 self.heed_limit(turn, &outcome);
+                self.tell_other_model(turn, &spent, observer);
                 (outcome, spent)
             }
         };
         Ok((outcome, Spent { duration_ms, ..spent }))
+    }
+
+    /// Warns once of each model that was not available and was replaced.
+    fn tell_other_model(&mut self, turn: &Turn, spent: &Spent, observer: &mut dyn Observer) {
+        if let Some(text) = self.means.agents.other_model(turn, spent)
+            && self.warned.insert(text.clone())
+        {
+            observer.see(&Event::Trouble(format!("the model {text}")).now());
+        }
     }
 
     /// Kills the processes that a lost step has left: none may run beside the next attempt, or change the

@@ -275,7 +275,11 @@ impl Shown {
         }
         if let (true, false, Some(spent)) = (is_over, self.is_done, &self.spent) {
             self.is_done = true;
-            if !is_script && !self.transcript.is_empty() {
+            if let Action::Turn(turn) = &self.step.action
+                && !self.transcript.is_empty()
+            {
+                let other = project.agents.other_model(turn, spent);
+                entries.extend(other.map(|text| Entry::Note { text }));
                 entries.push(cost(spent));
             }
         }

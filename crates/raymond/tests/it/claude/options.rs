@@ -153,6 +153,19 @@ fn state_uses_the_servers_of_the_settings_that_it_names_and_no_others() {
     assert!(!shown.stdout.contains("hush-hush"), "{}", shown.stdout);
 }
 
+#[test]
+fn model_that_claude_replaces_is_told_once() {
+    let state = "---\nmodel: claude-opus-4-1\n---\n";
+    let (start, next) = (format!("{state}first"), format!("{state}second"));
+    let Some(desk) = Desk::or_skip([("START.md", &*start), ("NEXT.md", &*next)]) else { return };
+    desk.says("first", "<goto>NEXT</goto>").says("second", DONE);
+    let ran = desk.start(&COLD).completed("done");
+    let told = "`claude-opus-4-1` was asked for, and `claude-opus-";
+    assert_eq!(ran.stderr.matches(&format!("the model {told}")).count(), 1, "{}", ran.stderr);
+    let shown = Ran::of(&desk.command(&["show", "r"]).output().unwrap()).stdout;
+    assert_eq!(shown.matches(told).count(), 2, "a note in each turn: {shown}");
+}
+
 /// A state whose output has a risk.
 const RISKY: &str = "---\nschema:\n  type: object\n  required: [risk]\n  properties:\n    \
                      risk: { enum: [low, high] }\nallowed_transitions:\n";
