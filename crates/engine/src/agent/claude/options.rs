@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use raymond_flow::machine::{FailureClass, TurnFailure};
 use serde_json::{Map, Value, json};
 
-use super::ClaudeConfig;
+use super::{ClaudeConfig, permissions};
 use crate::{agent::TurnRequest, exec::programs};
 
 /// Makes Claude render the system prompt of this start. Otherwise it sends the first one of the session again, whatever
@@ -62,6 +62,9 @@ pub(super) fn chosen(
         add("--mcp-config", servers.to_string());
         chosen.arguments.push("--strict-mcp-config".to_owned());
         chosen.environment = environment;
+    } else if request.turn.settings.permissions.as_deref() == Some(permissions::PLAN) {
+        // A server is a program, and starting it may change anything.
+        chosen.arguments.push("--strict-mcp-config".to_owned());
     }
     Ok(chosen)
 }

@@ -12,10 +12,12 @@ use super::ClaudeConfig;
 /// The mode of turns whose state asks for none.
 const EDITS: &str = "acceptEdits";
 /// The modes that a state may ask for. None allows more than the first.
-const MODES: [&str; 4] = [EDITS, DEFAULT, MANUAL, "plan"];
+const MODES: [&str; 4] = [EDITS, DEFAULT, MANUAL, PLAN];
 /// The mode that asks, by the name that all versions of Claude Code take, and by its newer name.
 const DEFAULT: &str = "default";
 const MANUAL: &str = "manual";
+/// The mode in which nothing is changed.
+pub(super) const PLAN: &str = "plan";
 /// The mode that allows everything.
 const EVERYTHING: &str = "bypassPermissions";
 

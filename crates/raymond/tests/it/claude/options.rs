@@ -166,6 +166,24 @@ fn model_that_claude_replaces_is_told_once() {
     assert_eq!(shown.matches(told).count(), 2, "a note in each turn: {shown}");
 }
 
+#[test]
+fn state_that_only_plans_starts_no_server_of_the_project() {
+    let check = "[ -e started ] && echo '<result>too early</result>' || echo '<goto>NEXT</goto>'";
+    let Some(desk) = Desk::or_skip([
+        ("START.md", "---\npermissions: plan\n---\nfirst"),
+        ("CHECK.sh", check),
+        ("NEXT.md", "---\npermissions: acceptEdits\n---\nsecond"),
+    ]) else {
+        return;
+    };
+    let server = json!({ "command": "bash", "args": ["-c", "touch started"] });
+    let projects = json!({ "mcpServers": { "project": server } });
+    desk.project.write(".mcp.json", &projects.to_string());
+    desk.says("first", "<goto>CHECK</goto>").says("second", DONE);
+    desk.start(&COLD).completed("done");
+    assert!(desk.project.file("started").exists(), "for the last state");
+}
+
 /// A state whose output has a risk.
 const RISKY: &str = "---\nschema:\n  type: object\n  required: [risk]\n  properties:\n    \
                      risk: { enum: [low, high] }\nallowed_transitions:\n";
