@@ -49,9 +49,9 @@ pub(crate) fn of_failure(class: Option<FailureClass>, error: &str) -> Option<&'s
         FailureClass::AnswerTooLong => {
             Some("ask for less at once, or for a file that is written in parts")
         }
-        FailureClass::NotUnderstood => {
-            Some("see what differs: raymond doctor; install that version, and resume")
-        }
+        FailureClass::NotUnderstood => Some(
+            "see what differs: raymond doctor; keep no process with `--warm 0`, or install that version, and resume",
+        ),
         FailureClass::SessionMissing => {
             Some("when the run is resumed, the state starts in a fresh session")
         }
