@@ -73,6 +73,7 @@ export interface Run extends Row {
   metadata: Record<string, string>;
   settings: any;
   limits: any;
+  coding_agents: string[];
   usage_windows: UsageWindow[];
   result_bytes: number | null;
   orchestrator: Orchestrator | null;
@@ -86,6 +87,7 @@ export interface StatusReport {
   run: string;
   status: 'running' | 'died' | 'completed' | 'failed' | 'stopped' | 'paused' | 'cancelled' | 'unreadable' | 'foreign';
   workflow: string;
+  coding_agents: string[];
   started_at: number;
   last_at: number | null;
   total_cost_usd: number;

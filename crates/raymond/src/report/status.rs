@@ -80,6 +80,10 @@ impl StatusReport<'_> {
         entry("run", Line::new().add(Style::Bold, run.id.as_str()));
         entry("status", status_line(self.status, run.halt.is_some()));
         entry("workflow", Line::of(&run.scope_dir));
+        let versions: Vec<_> = self.overview.accounts.by_version.keys().cloned().collect();
+        if !versions.is_empty() {
+            entry("version", Line::of(versions.join(", ")));
+        }
         let started = run.started_at_ms;
         entry("started", Line::of(time::stamp(started)).dim(ago(started)));
         if let Some(last) = self.overview.last_at {

@@ -162,6 +162,7 @@ export function runView({ params: [project, name], query: first }) {
       <span class="dim" title="started ${full(run.started_at)}">${duration(long)}${run.status === 'running' ? '' : html`, ${age(run.last_at)} ago`}</span>
       ${costBar(run.total_cost_usd, run.budget_usd)}
       <span class="dim">${plural(run.states_entered, 'state')}${limit}</span>
+      ${run.coding_agents?.length ? html`<span class="dim" title="the coding agents that took its turns">${run.coding_agents.join(', ')}</span>` : nothing}
       ${(run.usage_windows ?? []).map(usageBar)}
       <span class="gap"></span>
       <span class="acts">

@@ -53,6 +53,7 @@ pub fn status(overview: &Overview, run: &Run, live: &LiveFacts) -> Value {
         run: run.id.to_string(),
         status: shown::StatusWord(status_word(run, live)),
         workflow: run.scope_dir.clone(),
+        coding_agents: overview.accounts.by_version.keys().cloned().collect(),
         started_at: run.started_at_ms,
         last_at: overview.last_at,
         total_cost_usd: run.total_cost_usd,
@@ -94,6 +95,7 @@ pub fn run(overview: &Overview, live: &LiveFacts) -> Value {
         metadata: run.metadata.clone(),
         settings: event::of_settings(&run.settings),
         limits: event::of_limits(&run.limits),
+        coding_agents: overview.accounts.by_version.keys().cloned().collect(),
         usage_windows: usage_windows(run),
         result_bytes,
         orchestrator: live

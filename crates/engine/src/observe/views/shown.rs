@@ -187,6 +187,8 @@ shown! {
         settings: Value,
         /// Likewise.
         limits: Value,
+        /// The coding agents that took its turns, with their versions, as `claude 2.1.326`.
+        coding_agents: Vec<String>,
         /// How much of their providers' limits its coding agents have reported as used.
         usage_windows: Vec<UsageWindow>,
         /// The length of a result of which only the beginning is there.
@@ -214,6 +216,8 @@ shown! {
         status: StatusWord,
         /// The path of its workflow.
         workflow: String,
+        /// The coding agents that took its turns, with their versions, as `claude 2.1.326`.
+        coding_agents: Vec<String>,
         /// When it began.
         started_at: u64,
         /// When its last decision was made.

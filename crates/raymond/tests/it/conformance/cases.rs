@@ -49,6 +49,8 @@ pub(super) fn version_is_recorded(backend: Backend) {
         return;
     }
     let status = desk.raymond(&["status", "r"]).stdout;
+    let top = status.lines().find(|line| line.starts_with("version")).unwrap_or_default();
+    assert!(top.to_lowercase().ends_with(&format!("{named} {version}")), "{status}");
     let told = status.lines().skip_while(|line| *line != "Cost by version of the coding agent");
     let told = told.skip(1).take(1).collect::<String>();
     // Some write their own name with capitals.
