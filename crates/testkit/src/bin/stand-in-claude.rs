@@ -3,7 +3,8 @@
 //!
 //! It reads prompts as lines of JSON from standard input. In the directory that it is started in, the file `turns` counts
 //! the turns, which also begin the random numbers, and `starts` has a line for each process. The turn with the number in
-//! the file `last` answers with `<result>done</result>`, the others with `<goto>START</goto>`.
+//! the file `last` answers with `<result>done</result>`, the others with `<goto>START</goto>`. The file `kind` names a turn that ends
+//! otherwise, and with the file `plain` nothing is printed in another way.
 
 #![forbid(unsafe_code)]
 
@@ -48,8 +49,16 @@ fn take_turns() -> io::Result<()> {
         let turn = 1 + fs::read_to_string("turns").map_or(0, |text| text.parse().unwrap_or(0));
         fs::write("turns", turn.to_string())?;
         let text = if turn == last { "<result>done</result>" } else { "<goto>START</goto>" };
-        let mut random = Random(turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let lines = stream(&prompt, text, turn, &mut random);
+        let kind = fs::read_to_string("kind").unwrap_or_default();
+        let (work, result) = ending(&kind, text, turn);
+        let lines = if fs::exists("plain")? {
+            let begun = [repeated(&prompt), init()];
+            let lines = begun.iter().chain(&work).chain([&result]);
+            lines.map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n"
+        } else {
+            let mut random = Random(turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+            stream(&prompt, work, &result, &mut random)
+        };
         io::stdout().lock().write_all(lines.as_bytes())?;
     }
     Ok(())
@@ -67,36 +76,30 @@ impl Random {
     }
 }
 
-/// The output of one turn.
-fn stream(prompt: &Value, text: &str, turn: u64, random: &mut Random) -> String {
-    let id = &prompt["uuid"];
-    // These have an order. A tool and a text may say what they like.
-    let mut lines = vec![
-        json!({ "type": "user", "uuid": id, "isReplay": true, "message": prompt["message"],
-            "parent_tool_use_id": null }),
-        json!({ "type": "assistant", "parent_tool_use_id": null, "message": { "id": "m1",
-            "model": "claude-x", "role": "assistant", "content": [{ "type": "tool_use", "id": "t",
-            "name": "Bash", "input": { "command": "echo '{\"type\":\"result\"}'", "type": "result" } }] } }),
-        json!({ "type": "user", "parent_tool_use_id": null, "message": { "role": "user", "content": [
-            { "type": "tool_result", "tool_use_id": "t", "content": "{\"type\":\"result\"}" }] } }),
-        json!({ "type": "assistant", "parent_tool_use_id": null, "message": { "id": "m2",
-            "model": "claude-x", "role": "assistant", "content": [{ "type": "text", "text": text }] } }),
-    ];
+/// What Claude prints first.
+fn init() -> Value {
+    json!({ "type": "system", "subtype": "init", "model": "claude-x", "claude_code_version": "3.0.0" })
+}
+
+/// Claude repeats a prompt when it begins it.
+fn repeated(prompt: &Value) -> Value {
+    json!({ "type": "user", "uuid": prompt["uuid"], "isReplay": true, "message": prompt["message"],
+        "parent_tool_use_id": null })
+}
+
+/// The output of one turn. The lines of its work have an order.
+fn stream(prompt: &Value, work: Vec<Value>, result: &Value, random: &mut Random) -> String {
+    let mut lines = vec![repeated(prompt)];
+    lines.extend(work);
     // These come anywhere before the end.
-    let lifecycle =
-        |state: &str| json!({ "type": "command_lifecycle", "command_uuid": id, "state": state });
-    for line in [
-        json!({ "type": "system", "subtype": "init", "model": "claude-x", "claude_code_version": "3.0.0" }),
-        json!({ "type": "rate_limit_event", "rate_limit_info": { "status": "allowed" } }),
-        lifecycle("queued"),
-        lifecycle("started"),
-    ] {
+    let lifecycle = |state: &str| json!({ "type": "command_lifecycle", "command_uuid": prompt["uuid"], "state": state });
+    for line in [init(), lifecycle("queued"), lifecycle("started")] {
         lines.insert(random.below(lines.len() + 1), line);
     }
     for _ in 0..random.below(4) {
         lines.insert(random.below(lines.len() + 1), unknown(random));
     }
-    lines.push(result(text, turn));
+    lines.push(result.clone());
     // Newer versions say that the prompt is over; there may always be more.
     if random.below(3) > 0 {
         lines.push(lifecycle("completed"));
@@ -110,6 +113,67 @@ fn stream(prompt: &Value, text: &str, turn: u64, random: &mut Random) -> String 
         printed.push('\n');
     }
     printed
+}
+
+/// What a turn of this kind prints after its prompt, and its result.
+fn ending(kind: &str, text: &str, turn: u64) -> (Vec<Value>, Value) {
+    match kind {
+        "overload" => failed("server_error", 529, "API Error: 529 Overloaded.", turn),
+        "usage limit" => {
+            let (mut work, result) =
+                failed("rate_limit", 429, "You've hit your session limit · resets soon", turn);
+            let info = json!({ "status": "rejected", "resetsAt": 4_102_444_800_u64 });
+            work.insert(0, json!({ "type": "rate_limit_event", "rate_limit_info": info }));
+            (work, result)
+        }
+        "refusal" => {
+            let (work, mut result) =
+                failed("invalid_request", 0, "API Error: unable to respond", turn);
+            result["stop_reason"] = json!("refusal");
+            result["api_error_status"] = Value::Null;
+            (work, result)
+        }
+        "blocked prompt" => {
+            let mut result = result("UserPromptSubmit operation blocked by hook: no", turn);
+            result["usage"] = json!({ "input_tokens": 0, "output_tokens": 0 });
+            (Vec::new(), result)
+        }
+        "structured output" => {
+            let output = json!({ "risk": "low" });
+            let call = json!({ "type": "tool_use", "id": "s", "name": "StructuredOutput", "input": output });
+            let mut result = result(&output.to_string(), turn);
+            result["structured_output"] = output;
+            (vec![said("m1", &call)], result)
+        }
+        _ => {
+            let uses = json!({ "type": "tool_use", "id": "t", "name": "Bash",
+                "input": { "command": "echo '{\"type\":\"result\"}'", "type": "result" } });
+            let found = json!({ "type": "user", "parent_tool_use_id": null, "message": { "role": "user", "content": [
+                { "type": "tool_result", "tool_use_id": "t", "content": "{\"type\":\"result\"}" }] } });
+            let allowed =
+                json!({ "type": "rate_limit_event", "rate_limit_info": { "status": "allowed" } });
+            let words = json!({ "type": "text", "text": text });
+            (vec![allowed, said("m1", &uses), found, said("m2", &words)], result(text, turn))
+        }
+    }
+}
+
+/// A message of the model.
+fn said(id: &str, block: &Value) -> Value {
+    json!({ "type": "assistant", "parent_tool_use_id": null, "message": { "id": id,
+        "model": "claude-x", "role": "assistant", "content": [block] } })
+}
+
+/// A turn that the provider did not answer.
+fn failed(kind: &str, status: u64, words: &str, turn: u64) -> (Vec<Value>, Value) {
+    let mut told = said("m1", &json!({ "type": "text", "text": words }));
+    told["error"] = json!(kind);
+    told["message"]["model"] = json!("<synthetic>");
+    let mut result = result(words, turn);
+    result["is_error"] = json!(true);
+    result["api_error_status"] = json!(status);
+    result["terminal_reason"] = json!("api_error");
+    (vec![told], result)
 }
 
 /// The last words of a turn. The sums are those of the session, as since 2.1.309.
