@@ -152,8 +152,8 @@ impl StoredRun {
                     continue;
                 }
                 Ok(Removal::WasGone) => continue,
-                Ok(Removal::Kept { uncommitted, unmerged_commits }) => {
-                    unsaved(&uncommitted, unmerged_commits)
+                Ok(Removal::Kept { uncommitted, unmerged_commits, stashes }) => {
+                    unsaved(&uncommitted, unmerged_commits, stashes)
                 }
                 Err(error) => error.to_string(),
             };
@@ -227,7 +227,7 @@ fn is_joined(run: &Run, agent: &AgentId) -> bool {
     is_gone && crews.all(|worker| worker.agent != *agent)
 }
 
-fn unsaved(uncommitted: &[String], unmerged_commits: u64) -> String {
+fn unsaved(uncommitted: &[String], unmerged_commits: u64, stashes: u64) -> String {
     let files = uncommitted.first().map(|first| {
         let more = uncommitted.len() - 1;
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -238,7 +238,9 @@ fn unsaved(uncommitted: &[String], unmerged_commits: u64) -> String {
         1 => Some("1 commit that is on no other branch".to_owned()),
         number => Some(format!("{number} commits that are on no other branch")),
     };
-    format!("it has {}", files.into_iter().chain(commits).collect::<Vec<_>>().join(", and "))
+    let stashes = (stashes > 0).then(|| "a stash that is on no branch (git stash list)".to_owned());
+    let parts = files.into_iter().chain(commits).chain(stashes);
+    format!("it has {}", parts.collect::<Vec<_>>().join(", and "))
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {

@@ -7,7 +7,7 @@ use raymond_flow::machine::Worktree;
 use super::{
     checkout::paths,
     git::{Git, GitError, common_dir},
-    nested, record,
+    left, nested, record,
 };
 
 /// How a worktree and its branch stand.
@@ -19,11 +19,13 @@ pub struct WorktreeState {
     pub has_branch: bool,
     /// Files in it with changes that are not committed, untracked ones included.
     pub uncommitted: Vec<String>,
-    /// How many commits of the branch and of HEAD in it no other branch, tag or HEAD contains. Branches of other workers do
-    /// not count.
+    /// How many commits of the branch, of HEAD in it and of where HEAD was before no other branch, tag or HEAD contains. Branches of
+    /// other workers do not count.
     pub unmerged_commits: u64,
-    /// How many commits of HEAD in it neither its branch nor HEAD of the repository contains: the worker has left its branch.
+    /// How many of them, but for the branch, neither its branch nor HEAD of the repository contains: the worker has left its branch.
     pub astray_commits: u64,
+    /// How many stashes were made on the branch.
+    pub stashes: u64,
 }
 
 /// Looks at a worktree. Fails if git does, also if the repository is gone.
@@ -50,13 +52,18 @@ pub fn state(worktree: &Worktree) -> Result<WorktreeState, GitError> {
         let arguments = [&["rev-list", "--count"], tips, &not, others].concat();
         Ok(git.text(&arguments)?.parse().unwrap_or(u64::MAX))
     };
-    // A worker may have left its branch; what its HEAD has is its work, too.
-    let own_head = state.has_directory.then(|| Git::at(path).text(&["rev-parse", "HEAD"]).ok());
-    let own_head: Vec<_> = own_head.iter().flatten().map(String::as_str).collect();
+    state.stashes = left::stashes(git, &worktree.branch)?;
+    // A worker may have left its branch; what its HEAD has is its work, too, and what it had.
+    let mut heads = Vec::new();
+    if state.has_directory {
+        heads = left::tips(Git::at(path))?;
+        heads.extend(Git::at(path).text(&["rev-parse", "HEAD"]));
+    }
+    let heads: Vec<_> = heads.iter().map(String::as_str).collect();
     let branch: Vec<_> = state.has_branch.then_some(&*reference).into_iter().collect();
     let elsewhere = ["--exclude=raymond/*", "--branches", "--remotes", "--tags"];
-    state.unmerged_commits = count(&[&*own_head, &*branch].concat(), &elsewhere)?;
-    state.astray_commits = count(&own_head, &branch)?;
+    state.unmerged_commits = count(&[&*heads, &*branch].concat(), &elsewhere)?;
+    state.astray_commits = count(&heads, &branch)?;
     Ok(state)
 }
 

@@ -168,7 +168,10 @@ impl NewWorktree<'_> {
     fn add(&self, git: Git<'_>) -> Result<(), String> {
         let path = self.path.to_string_lossy();
         let commit = &self.plan.commit;
-        let words = ["worktree", "add", "--quiet", "--no-track", "-b", self.branch, &path, commit];
+        // The log of HEAD, which git continues where it is, names what the worker leaves beside its branch.
+        let words =
+            ["-c", "core.logAllRefUpdates=true", "worktree", "add", "--quiet", "--no-track"];
+        let words = [&words[..], &["-b", self.branch, &path, commit]].concat();
         let mut is_first = true;
         let added = git.repeated(|| {
             // The attempt before may have made the branch.

@@ -19,6 +19,7 @@ mod elsewhere;
 mod git;
 mod jobs;
 mod land;
+mod left;
 mod look;
 mod make;
 pub mod moving;

@@ -22,6 +22,16 @@ pub(super) fn committed(worktree: &Path) -> Result<Vec<String>, GitError> {
     Ok(names(&folders).filter(|name| worktree.join(name).join(".git").exists()).collect())
 }
 
+/// Why a commit does not contain these.
+pub(super) fn problem(nested: &[String]) -> Option<String> {
+    let first = nested.first()?;
+    let more =
+        if nested.len() > 1 { format!(" and {} more", nested.len() - 1) } else { String::new() };
+    Some(format!(
+        "`{first}`{more} in it is a git repository of its own, which a commit does not contain"
+    ))
+}
+
 /// The entries of a list that git prints with `-z`.
 pub(super) fn names(bytes: &[u8]) -> impl Iterator<Item = String> {
     let parts = bytes.split(|byte| *byte == 0).filter(|part| !part.is_empty());

@@ -80,7 +80,7 @@ fn is_own(path: &Path, branch: &str) -> bool {
     is_name(run) && is_name(name) && ends.iter().rev().eq(&own)
 }
 
-fn is_hash(text: &str) -> bool {
+pub(super) fn is_hash(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 

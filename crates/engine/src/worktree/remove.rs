@@ -7,7 +7,7 @@ use raymond_flow::machine::Worktree;
 use super::{
     claim::Claim,
     git::{Git, GitError, common_dir},
-    look::{hidden, state},
+    look::{WorktreeState, hidden, state},
     record,
     save::unlock_branch,
 };
@@ -28,6 +28,8 @@ pub enum Removal {
         uncommitted: Vec<String>,
         /// Commits that are on no other branch.
         unmerged_commits: u64,
+        /// Stashes that were made in it.
+        stashes: u64,
     },
 }
 
@@ -50,9 +52,10 @@ pub fn remove(
         return Ok(Removal::WasGone);
     }
     let state = state(worktree)?;
-    if !with_work && (!state.uncommitted.is_empty() || state.unmerged_commits > 0) {
-        let (uncommitted, unmerged_commits) = (state.uncommitted, state.unmerged_commits);
-        return Ok(Removal::Kept { uncommitted, unmerged_commits });
+    let WorktreeState { uncommitted, unmerged_commits, stashes, .. } = &state;
+    if !with_work && (!uncommitted.is_empty() || unmerged_commits + stashes > 0) {
+        let (unmerged_commits, stashes) = (*unmerged_commits, *stashes);
+        return Ok(Removal::Kept { uncommitted: state.uncommitted, unmerged_commits, stashes });
     }
     let removal = if state.has_directory {
         Removal::Removed { hidden: hidden(path)? }

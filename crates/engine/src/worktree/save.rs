@@ -10,7 +10,7 @@ use raymond_flow::{
 use super::{
     claim::Claim,
     git::{Git, GitError},
-    nested, record,
+    left, nested, record,
 };
 
 /// How often a commit is tried if git is killed.
@@ -98,17 +98,7 @@ fn commit(
     if !status.is_empty() {
         commit_but(git, run, agent, &untracked)?;
     }
-    let nested: Vec<_> = untracked.into_iter().chain(nested::committed(path)?).collect();
-    Ok(nested.first().map(|first| {
-        let more = if nested.len() > 1 {
-            format!(" and {} more", nested.len() - 1)
-        } else {
-            String::new()
-        };
-        format!(
-            "`{first}`{more} in it is a git repository of its own, which a commit does not contain"
-        )
-    }))
+    left::problem(git, path, untracked, (&worktree.branch, &worktree.base))
 }
 
 /// Brings the branch of the worktree to where the worker is, if it went on from there on another branch or on none. Returns why

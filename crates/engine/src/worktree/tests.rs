@@ -16,6 +16,8 @@ use raymond_flow::{
 use super::{claim::Claim, save::save, *};
 use crate::store::layout::StateDir;
 
+mod left;
+
 /// A repository with one commit, and the worktrees of a run `r`.
 struct Repository {
     root: tempfile::TempDir,
@@ -337,7 +339,7 @@ fn repository_around_tracked_files_is_named_and_a_reference_that_was_there_befor
     assert!(problem.starts_with("`sub` in it is a git repository of its own"), "{problem}");
     let kept = remove(&worktree, &around(&worktree), false, false).unwrap();
     let uncommitted = vec!["sub".to_owned()];
-    assert_eq!(kept, Removal::Kept { uncommitted, unmerged_commits: 0 });
+    assert_eq!(kept, Removal::Kept { uncommitted, unmerged_commits: 0, stashes: 0 });
 }
 
 /// A hook `post-checkout` that ends with code 7.
@@ -441,12 +443,12 @@ fn worktree_with_work_that_is_nowhere_else_is_not_removed() {
     fs::write(Path::new(&cwd).join("new"), "x").unwrap();
     let kept = remove(&worktree, &around(&worktree), false, false).unwrap();
     let uncommitted = vec!["sub/new".to_owned()];
-    assert_eq!(kept, Removal::Kept { uncommitted, unmerged_commits: 0 });
+    assert_eq!(kept, Removal::Kept { uncommitted, unmerged_commits: 0, stashes: 0 });
     save_of("main_w1", &worktree);
     // Another worker's branch may be removed next, so it is no safe place.
     repository.git(&["branch", "raymond/r/other", "raymond/r/main_w1"]);
     let kept = remove(&worktree, &around(&worktree), false, false).unwrap();
-    assert_eq!(kept, Removal::Kept { uncommitted: Vec::new(), unmerged_commits: 1 });
+    assert_eq!(kept, Removal::Kept { uncommitted: Vec::new(), unmerged_commits: 1, stashes: 0 });
     assert!(Path::new(&cwd).join("new").exists());
     repository.git(&["merge", "--quiet", "raymond/r/main_w1"]);
     assert_eq!(remove(&worktree, &around(&worktree), false, true).unwrap(), GONE);

@@ -198,6 +198,43 @@ fn work_beside_the_branch_of_its_worker_is_told_when_that_is_landed() {
     }
 }
 
+/// A project whose only worker, in a worktree, carries out this script.
+fn with_worker(work: &str) -> Project {
+    repository([
+        ("START.sh", "echo \"<fork next='WAIT' worktree='true'>WORK</fork>\""),
+        ("WORK.sh", &*format!("{work}; echo '<result>w</result>'")),
+        ("WAIT.sh", "echo '<join>END</join>'"),
+        ("END.sh", "echo \"<result>$RAYMOND_RESULT</result>\""),
+    ])
+}
+
+#[test]
+fn what_a_worker_left_before_it_returned_to_its_branch_is_told_and_stays() {
+    for (work, why, kept) in [
+        (
+            "git checkout -q --detach; git commit -q --allow-empty -m c; git checkout -q -",
+            "it has left commit ",
+            "it has 1 commit that is on no other branch",
+        ),
+        (
+            "echo two > a.txt; git stash -q",
+            "it has left a stash (git stash list), which is on no branch",
+            "it has a stash that is on no branch",
+        ),
+    ] {
+        let project = with_worker(work);
+        let ran = project.raymond(&["flow", "--id", "r"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let joined: Value = serde_json::from_str(ran.stdout.trim()).unwrap();
+        assert!(joined[0]["not_saved"].as_str().unwrap().starts_with(why), "{joined}");
+        let landed = project.raymond(&["land", "r"]);
+        let landed = landed.failed(1, "look at what is left in its worktree: cd ");
+        assert!(landed.stdout.contains(&format!("main_work1  not saved: {why}")), "{landed:?}");
+        let pruned = project.raymond(&["prune", "--yes", "--worktrees"]);
+        assert!(pruned.stderr.contains(kept), "{pruned:?}");
+    }
+}
+
 #[test]
 fn worker_of_a_rewound_run_begins_in_a_new_worktree_where_it_left_the_old_one() {
     let project = repository([

@@ -70,8 +70,9 @@ pub(in crate::cli) fn land(arguments: &Land) -> Result<ExitCode, Failure> {
 fn not_saved(worktree: &Worktree) -> Option<&str> {
     let problem = worktree.problem.as_deref()?;
     // Also if git cannot look at it, or must not: nothing was saved then.
-    let has_work = state(worktree)
-        .map_or(true, |state| !state.uncommitted.is_empty() || state.astray_commits > 0);
+    let has_work = state(worktree).map_or(true, |state| {
+        !state.uncommitted.is_empty() || state.astray_commits + state.stashes > 0
+    });
     has_work.then_some(problem)
 }
 
