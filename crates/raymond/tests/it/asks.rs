@@ -1,6 +1,7 @@
 //! Questions to people: asked by real runs, listed and answered by other processes.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpListener,
@@ -154,6 +155,30 @@ fn wrong_and_late_answers_are_refused_with_the_command_to_type() {
     project.wait_until_quiet();
     let late = project.raymond(&["answer", "r", "approve"]);
     late.failed(1, "question main.1 was already answered by");
+}
+
+#[test]
+fn answer_to_a_run_whose_journal_is_damaged_is_refused_and_changes_nothing() {
+    let project = paused();
+    let journal = project.file(".raymond/workflows/r.journal");
+    let mut bytes = fs::read(&journal).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&journal, &bytes).unwrap();
+    let files = |project: &Project| {
+        let root = project.file(".raymond");
+        let listed = Command::new("find").arg(root).args(["-type", "f"]).output().unwrap();
+        String::from_utf8(listed.stdout)
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect::<BTreeSet<_>>()
+    };
+    let before = files(&project);
+    let refused = project.raymond(&["answer", "r", "approve"]).failed(1, "is damaged at byte ");
+    assert!(!refused.stderr.contains("is answered"), "{refused:?}");
+    assert_eq!(files(&project), before);
+    assert_eq!(fs::read(&journal).unwrap(), bytes);
 }
 
 #[test]

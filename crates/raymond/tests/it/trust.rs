@@ -189,3 +189,24 @@ fn link_to_a_state_directory_is_used_only_if_its_user_trusts_it() {
     Ran::of(&trusting.output().unwrap()).completed("done");
     assert!(project.file("elsewhere/workflows/r.journal").exists());
 }
+
+#[test]
+fn run_of_which_a_line_is_missing_is_named_and_left_as_it_is_while_others_are_taken_over() {
+    const JOURNAL: &str =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/fixtures/v1/chained.journal");
+    let project = project();
+    fs::create_dir_all(project.file(".raymond/workflows")).unwrap();
+    // Another user's Raymond wrote it.
+    let whole = fs::read_to_string(JOURNAL).unwrap();
+    let mut lines: Vec<_> = whole.split_inclusive('\n').collect();
+    lines.remove(1);
+    let broken = lines.concat();
+    project.write(".raymond/workflows/broken.journal", &broken);
+    project.write(".raymond/workflows/sample.journal", &whole);
+    let why = "line 2 of it does not follow the one before";
+    let trusted = project.raymond(&["trust", "--yes"]).failed(2, &format!("run broken: {why}"));
+    assert!(trusted.stdout.contains(&format!("run      broken  damaged: {why}")), "{trusted:?}");
+    assert_eq!(project.read(".raymond/workflows/broken.journal"), broken);
+    project.raymond(&["run", "broken"]).failed(1, "was not written by your Raymond");
+    project.raymond(&["run", "sample"]).completed("done");
+}

@@ -7,10 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_flow::machine::{Record, Summary};
+use raymond_flow::machine::{Record, Summary, replay};
 
 use super::{
-    JournalEnds, JournalEntry, JournalError, JournalPosition, line,
+    JournalEnds, JournalEntry, JournalError, JournalPosition,
+    line::{self, LineError},
     read::{LINE_BYTES_MAX, read_ends, read_lines, visit_lines},
 };
 use crate::{
@@ -94,27 +95,48 @@ impl Journal {
     }
 
     /// Takes over a journal that another user, another machine or another program wrote: gives every line the seal of this
-    /// user. The journal is replaced when that is done. Nothing happens if a line is damaged.
+    /// user. The journal is replaced when that is done. Nothing happens unless [`read_foreign`](Self::read_foreign) can read it.
     pub fn take_over(path: &Path) -> io::Result<()> {
-        let bytes = regular::read(path, LINE_BYTES_MAX)?;
-        let (mut sealed, mut previous) = (Vec::with_capacity(bytes.len()), line::NO_SEAL);
+        let (mut sealed, mut previous) = (Vec::new(), line::NO_SEAL);
         let mut now = Summary::BEGUN;
-        for whole in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let line = whole.strip_suffix(b"\n").unwrap_or(whole);
-            let Some((line, seal)) = line::resealed(line, previous, &mut now) else {
-                return Err(io::Error::other("a line of it is damaged"));
-            };
+        for JournalEntry { at_ms, records } in Self::read_foreign(path)? {
+            now = now.after(&records);
+            let (line, seal) = line::encode(at_ms, previous, &records, now)?;
             sealed.extend(line);
             previous = seal;
         }
         crate::store::user::replace(path, &sealed)
     }
 
-    /// The records of a journal, whoever wrote it: to be shown, never to be acted on. It ends before the first line that is damaged.
-    pub fn read_foreign(path: &Path) -> io::Result<Vec<Record>> {
+    /// The decisions of a journal, whoever wrote it: to be shown, never to be acted on. Fails if a line is damaged or does not
+    /// follow the one before it, or if they do not describe a run.
+    pub fn read_foreign(path: &Path) -> io::Result<Vec<JournalEntry>> {
         let bytes = regular::read(path, LINE_BYTES_MAX)?;
-        let entries = bytes.split(|byte| *byte == b'\n').map_while(line::unsealed);
-        Ok(entries.flat_map(|entry| entry.records).collect())
+        let none = String::from_utf8_lossy(&line::NO_SEAL).into_owned();
+        let (mut entries, mut before, mut now) = (Vec::new(), none.clone(), Summary::BEGUN);
+        for (number, whole) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
+            let line = line::unsealed(whole.strip_suffix(b"\n").unwrap_or(whole));
+            let line = line.map_err(|error| match error {
+                LineError::Newer { version } => io::Error::other(format!(
+                    "its format has version {version}, which is newer than this program"
+                )),
+                _ => io::Error::other(format!("line {number} of it is damaged")),
+            })?;
+            now = now.after(&line.entry.records);
+            // A line without a seal may be followed by one that names none, in either way.
+            let is_next = line.previous == before || before.is_empty() && line.previous == none;
+            if !is_next || line.now != now {
+                let why = format!(
+                    "line {number} of it does not follow the one before: a line is missing, duplicated or moved"
+                );
+                return Err(io::Error::other(why));
+            }
+            before = line.seal;
+            entries.push(line.entry);
+        }
+        let records = entries.iter().flat_map(|entry| entry.records.iter().cloned());
+        replay(records).map_err(io::Error::other)?;
+        Ok(entries)
     }
 
     /// Reads the first decision of a journal, and nothing else; `None` if there is none.

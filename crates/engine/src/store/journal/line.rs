@@ -74,6 +74,8 @@ struct ReadLine<'a> {
     prev: &'a str,
     records: Vec<Record>,
     now: Summary,
+    #[serde(default, borrow)]
+    seal: &'a str,
 }
 
 /// Parsed before the rest of the first line: in a newer version the same field names may mean something else.
@@ -125,24 +127,32 @@ pub(super) fn encode(
 
 /// Decodes a line, given without its newline.
 pub(super) fn decode(line: &[u8]) -> Result<DecodedLine, LineError> {
+    let seal = sealed(intact(line)?).ok_or(LineError::Foreign)?;
+    check_version(line)?;
+    let ReadLine { at, prev, records, now, .. } =
+        serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
+    let previous = prev.as_bytes().try_into().map_err(|_| LineError::Unreadable)?;
+    let entry = JournalEntry { at_ms: at, records };
+    Ok(DecodedLine { entry, previous, seal, now })
+}
+
+/// A line without its checksum, if that matches.
+fn intact(line: &[u8]) -> Result<&[u8], LineError> {
     let split = line.len().checked_sub(CHECKSUM_BYTES).ok_or(LineError::Damaged)?;
     let (covered, rest) = line.split_at(split);
     let checksum = crc32fast::hash(covered);
-    if rest != format!(",\"crc\":\"{checksum:08x}\"}}").as_bytes() {
-        return Err(LineError::Damaged);
-    }
-    let seal = sealed(covered).ok_or(LineError::Foreign)?;
+    let is_intact = rest == format!(",\"crc\":\"{checksum:08x}\"}}").as_bytes();
+    if is_intact { Ok(covered) } else { Err(LineError::Damaged) }
+}
+
+fn check_version(line: &[u8]) -> Result<(), LineError> {
     if line.starts_with(VERSION) {
         let LineVersion { v } = serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
         if v > u64::from(formats::VERSION) {
             return Err(LineError::Newer { version: u32::try_from(v).unwrap_or(u32::MAX) });
         }
     }
-    let ReadLine { at, prev, records, now } =
-        serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
-    let previous = prev.as_bytes().try_into().map_err(|_| LineError::Unreadable)?;
-    let entry = JournalEntry { at_ms: at, records };
-    Ok(DecodedLine { entry, previous, seal, now })
+    Ok(())
 }
 
 /// The seal with which a line, without its checksum, ends, if it is one of this user.
@@ -158,25 +168,25 @@ fn seal_in(end: &[u8]) -> Option<LineSeal> {
     end.strip_prefix(SEAL.as_bytes())?.strip_suffix(b"\"")?.try_into().ok()
 }
 
-/// A line of another user or machine, or one without a seal, with the seal of this user; `None` if it is none at all. The line
-/// before has the seal `previous`, and before it the run stood as `now` says. Also returns its seal.
-pub(super) fn resealed(
-    line: &[u8],
-    previous: LineSeal,
-    now: &mut Summary,
-) -> Option<(Vec<u8>, LineSeal)> {
-    let JournalEntry { at_ms, records } = unsealed(line)?;
-    *now = now.after(&records);
-    encode(at_ms, previous, &records, *now).ok()
+/// What an intact line says, whoever wrote it.
+pub(super) struct UnsealedLine {
+    pub(super) entry: JournalEntry,
+    /// The seal of the previous line.
+    pub(super) previous: String,
+    /// Its own; empty if it has none.
+    pub(super) seal: String,
+    /// How the run stands after it.
+    pub(super) now: Summary,
 }
 
-/// What an intact line says, whoever wrote it.
-pub(super) fn unsealed(line: &[u8]) -> Option<JournalEntry> {
-    let split = line.len().checked_sub(CHECKSUM_BYTES)?;
-    let ReadLine { at, records, .. } = serde_json::from_slice(line).ok()?;
-    let checksum = crc32fast::hash(line.get(..split)?);
-    let is_intact = line.ends_with(format!(",\"crc\":\"{checksum:08x}\"}}").as_bytes());
-    is_intact.then_some(JournalEntry { at_ms: at, records })
+/// Decodes a line without asking for the seal of this user.
+pub(super) fn unsealed(line: &[u8]) -> Result<UnsealedLine, LineError> {
+    intact(line)?;
+    check_version(line)?;
+    let ReadLine { at, prev, records, now, seal } =
+        serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
+    let entry = JournalEntry { at_ms: at, records };
+    Ok(UnsealedLine { entry, previous: prev.to_owned(), seal: seal.to_owned(), now })
 }
 
 /// Extracts the seal from the last bytes of a line.

@@ -81,6 +81,15 @@ fn decisions() -> Vec<Vec<Record>> {
     ]
 }
 
+/// Decisions that describe a run.
+fn run_decisions() -> Vec<Vec<Record>> {
+    let halted = || vec![Record::Halted { why: Halt::DiskLow { free_bytes: 7 } }];
+    let paused = || vec![Record::Finished { status: Status::Paused }];
+    let (settings, limits) = (Settings::default(), Limits::default());
+    let resumed = vec![Record::Resumed { settings, limits }];
+    vec![decisions().remove(0), halted(), paused(), resumed, halted(), paused()]
+}
+
 fn more() -> Vec<Record> {
     vec![Record::UsageLimitLifted]
 }
@@ -727,7 +736,7 @@ fn last_line_of_another_journal_or_program_does_not_say_how_the_run_stands() {
 
 #[test]
 fn journal_that_another_program_wrote_is_foreign_until_it_is_taken_over() {
-    let place = Place::with(&decisions());
+    let place = Place::with(&run_decisions());
     let (whole, bytes) = (place.read(), place.bytes());
     let text = String::from_utf8(bytes.clone()).unwrap();
     // The same lines without the key: other seals, or none, with right checksums and a right chain.
@@ -753,12 +762,64 @@ fn journal_that_another_program_wrote_is_foreign_until_it_is_taken_over() {
         assert_eq!(place.read(), whole);
     }
     // A line that was changed in place, with a right checksum.
-    let changed = text.replacen("\"paused\"", "\"failed\"", 1);
-    let (open, _) = changed.trim_end().rsplit_once(",\"crc\"").unwrap();
+    let (open, _) = text.trim_end().rsplit_once(",\"crc\"").unwrap();
     let (front, last) = open.rsplit_once('\n').unwrap();
+    let last = &last.replace("\"paused\"", "\"failed\"");
     place.write(&[format!("{front}\n").into_bytes(), unsealed(last)].concat());
     assert!(matches!(Journal::read(&place.path), Err(JournalError::Foreign { .. })));
     place.write(b"{\"damaged\":1}\n");
     assert!(Journal::take_over(&place.path).is_err());
     assert_eq!(place.bytes(), b"{\"damaged\":1}\n");
+}
+
+#[test]
+fn journal_in_which_a_line_is_missing_or_moved_is_not_taken_over() {
+    let place = Place::with(&run_decisions());
+    let bytes = place.bytes();
+    let lines = split(&bytes);
+    let order = |numbers: &[usize]| {
+        numbers.iter().flat_map(|number| lines[*number].clone()).collect::<Vec<u8>>()
+    };
+    let all: Vec<_> = (0..lines.len()).collect();
+    place.write(&order(&all));
+    Journal::take_over(&place.path).unwrap();
+    let mut wrong = Vec::new();
+    for number in 1..lines.len() - 1 {
+        let [mut without, mut twice, mut moved] = [all.clone(), all.clone(), all.clone()];
+        without.remove(number);
+        twice.insert(number, number);
+        moved.swap(number, number + 1);
+        wrong.extend([without, twice, moved]);
+    }
+    wrong.push(all[1..].to_vec());
+    for numbers in wrong {
+        place.write(&order(&numbers));
+        let refused = Journal::take_over(&place.path).unwrap_err().to_string();
+        assert!(refused.contains("does not follow the one before"), "{numbers:?}: {refused}");
+        assert_eq!(place.bytes(), order(&numbers), "it is left as it is");
+    }
+}
+
+/// Without seals nothing links the lines but what they say.
+#[test]
+fn journal_without_seals_is_taken_over_only_if_it_describes_a_run() {
+    let place = Place::with(&run_decisions());
+    let text = String::from_utf8(place.bytes()).unwrap();
+    let none = "0".repeat(32);
+    let lines: Vec<_> = text
+        .lines()
+        .map(|line| {
+            let (open, _) = line.rsplit_once(",\"seal\"").unwrap();
+            let (front, rest) = open.split_once("\"prev\":\"").unwrap();
+            let (_, rest) = rest.split_once('"').unwrap();
+            unsealed(&format!("{front}\"prev\":\"{none}\"{rest}"))
+        })
+        .collect();
+    place.write(&lines.concat());
+    assert!(Journal::read_foreign(&place.path).is_ok());
+    let without = [&lines[..1], &lines[2..]].concat().concat();
+    place.write(&without);
+    let refused = Journal::take_over(&place.path).unwrap_err().to_string();
+    assert!(refused.contains("does not fit") || refused.contains("does not follow"), "{refused}");
+    assert_eq!(place.bytes(), without);
 }

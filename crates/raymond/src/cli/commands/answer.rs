@@ -14,7 +14,10 @@ use raymond_engine::{
     load,
     store::layout::StateDir,
 };
-use raymond_flow::id::{AskId, RunId};
+use raymond_flow::{
+    id::{AskId, RunId},
+    machine::Run,
+};
 use serde_json::{Value, json};
 
 use super::{ask, background, place::state_dir, runs};
@@ -114,13 +117,12 @@ pub(in crate::cli) fn answer(arguments: &AnswerArgs) -> Result<ExitCode, Failure
     let state_dir = state_dir(place)?;
     let run = runs::by_id(&state_dir, &arguments.run, place)?;
     let next = runs::next(&run, place);
-    // A journal that cannot be read does not keep an answer from its question.
-    if let Ok(loaded) = load(&state_dir, &run) {
-        loaded.refuse_copy(&state_dir, &run)?;
-        let recorded: Vec<_> = loaded.run.questions().map(|(id, ..)| id).collect();
-        asks::wait_for_files(&state_dir, &run, &recorded);
-    }
-    let (id, label) = which(&state_dir, &run, arguments, &next)?;
+    // Before anything is written: a run whose journal is damaged could not follow the answer.
+    let loaded = load(&state_dir, &run)?;
+    loaded.refuse_copy(&state_dir, &run)?;
+    let recorded: Vec<_> = loaded.run.questions().map(|(id, ..)| id).collect();
+    asks::wait_for_files(&state_dir, &run, &recorded);
+    let (id, label) = which(&state_dir, (&run, &loaded.run), arguments, &next)?;
     let question = asks::question(&state_dir, &run, &id);
     let question = question.map_err(|error| Failure::io("read the question", &error))?;
     let (question, _) = question.ok_or_else(|| no_such(&run, &id, place))?;
@@ -142,7 +144,7 @@ pub(in crate::cli) fn answer(arguments: &AnswerArgs) -> Result<ExitCode, Failure
 /// The question that is meant, and the label or text that was typed.
 fn which(
     state_dir: &StateDir,
-    run: &RunId,
+    (run, loaded): (&RunId, &Run),
     arguments: &AnswerArgs,
     next: &Next,
 ) -> Result<(AskId, Option<String>), Failure> {
@@ -168,14 +170,11 @@ fn which(
             Ok((id, label(&words)))
         }
         [] => {
-            let loaded = load(state_dir, run);
             let last = asks::last_answer(state_dir, run);
             let last = last.map_err(|error| Failure::io("read the answers", &error))?;
             // Those of a rewound run are asked again when it is resumed.
-            let asks = loaded.as_ref().is_ok_and(|loaded| {
-                let mut asked = loaded.run.questions().map(|(id, ..)| id);
-                loaded.run.status.can_resume() && asked.any(|id| !is_there(&id))
-            });
+            let mut asked = loaded.questions().map(|(id, ..)| id);
+            let asks = loaded.status.can_resume() && asked.any(|id| !is_there(&id));
             if let Some((id, first)) = last.filter(|_| !asks) {
                 let error = AnswerError::Answered { id, first: Box::new(first) };
                 return Err(late(&error, next));
@@ -186,7 +185,6 @@ fn which(
                 let hint = format!("resume it, which asks them: {}", next.command("resume"));
                 return Err(failure.with_hint(hint));
             }
-            loaded?;
             let failure = Failure::refused(format!("run {run} asks nothing"));
             Err(failure.with_hint(format!("show its status: {}", next.command("status"))))
         }

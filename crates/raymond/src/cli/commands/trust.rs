@@ -62,13 +62,20 @@ pub(in crate::cli) fn trust(arguments: &Trust) -> Result<ExitCode, Failure> {
     }
     seal::prepare().map_err(|error| Failure::io("seal anything", &error))?;
     config.trust_project()?;
-    for id in &foreign {
-        let journal = state_dir.run(id).journal;
-        let taken = Journal::take_over(&journal);
-        taken.map_err(|error| Failure::io(&format!("take over {}", journal.display()), &error))?;
+    let taken = foreign.iter().map(|id| (id, Journal::take_over(&state_dir.run(id).journal)));
+    let refused = taken.filter_map(|(id, taken)| Some(format!("run {id}: {}", taken.err()?)));
+    let refused: Vec<_> = refused.collect();
+    if refused.is_empty() {
+        out::note("It is yours now.");
+        return Ok(ExitCode::SUCCESS);
     }
-    out::note("It is yours now.");
-    Ok(ExitCode::SUCCESS)
+    let runs = count(refused.len() as u64, "run");
+    let message = format!(
+        "{runs} cannot be taken over, and nothing of them was changed:\n{}",
+        refused.join("\n")
+    );
+    Err(Failure::refused(message)
+        .with_hint("everything else is yours now; get a whole copy of what is damaged"))
 }
 
 /// The runs that this user's Raymond did not write.
@@ -98,7 +105,13 @@ fn settings(config: &Config) -> Vec<String> {
 
 /// A run that came with the project: how it stands, its workflow, and where it would go on.
 fn shown(state_dir: &StateDir, id: &RunId) -> String {
-    let records = Journal::read_foreign(&state_dir.run(id).journal).unwrap_or_default();
+    let entries = match Journal::read_foreign(&state_dir.run(id).journal) {
+        Ok(entries) => entries,
+        Err(error) => {
+            return format!("run      {id}  damaged: {}\n", out::one_line(&error.to_string()));
+        }
+    };
+    let records: Vec<_> = entries.into_iter().flat_map(|entry| entry.records).collect();
     let Some(started) = records.first().and_then(Record::started) else {
         return format!("run      {id}\n");
     };
