@@ -8,7 +8,7 @@ use super::{
     claim::Claim,
     git::{Git, GitError, common_dir},
     look::{WorktreeState, hidden, state},
-    record,
+    nested, record,
     save::unlock_branch,
 };
 
@@ -51,16 +51,16 @@ pub fn remove(
         let _ = fs::remove_file(claim);
         return Ok(Removal::WasGone);
     }
-    let state = state(worktree)?;
+    let mut state = state(worktree)?;
+    let hidden = if state.has_directory { hidden(path)? } else { Vec::new() };
+    state.uncommitted.extend(nested::inside(path, &hidden));
     let WorktreeState { uncommitted, unmerged_commits, stashes, .. } = &state;
     if !with_work && (!uncommitted.is_empty() || unmerged_commits + stashes > 0) {
         let (unmerged_commits, stashes) = (*unmerged_commits, *stashes);
         return Ok(Removal::Kept { uncommitted: state.uncommitted, unmerged_commits, stashes });
     }
-    let removal = if state.has_directory {
-        Removal::Removed { hidden: hidden(path)? }
-    } else if state.has_branch {
-        Removal::Removed { hidden: Vec::new() }
+    let removal = if state.has_directory || state.has_branch {
+        Removal::Removed { hidden }
     } else {
         Removal::WasGone
     };

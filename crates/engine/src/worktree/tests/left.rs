@@ -88,3 +88,30 @@ fn stash_of_a_worker_is_named_and_its_worktree_is_kept() {
     assert_eq!(save_of("main_w1", &worktree).problem, None);
     assert_eq!(repository.git(&["show", "raymond/r/main_w1:sub/a.txt"]), "two");
 }
+
+#[test]
+fn repository_below_a_directory_that_git_ignores_keeps_the_worktree() {
+    let repository = Repository::new();
+    repository.commit(".gitignore", "vendor\nown\nlinks\n");
+    let (worktree, cwd) = repository.make("main_w1").unwrap();
+    let cwd = Path::new(&cwd);
+    let kept = || remove(&worktree, &around(&worktree), false, false).unwrap();
+    let (deep, own, links) = (cwd.join("vendor/deep/x"), cwd.join("own"), cwd.join("links"));
+    for nested in [&deep, &own] {
+        fs::create_dir_all(nested).unwrap();
+        run_git(nested, &["init", "--quiet"]);
+    }
+    fs::create_dir(&links).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(repository.path(), links.join("home")).unwrap();
+    let named = |names: &[&str]| Removal::Kept {
+        uncommitted: names.iter().map(|name| (*name).to_owned()).collect(),
+        unmerged_commits: 0,
+        stashes: 0,
+    };
+    assert_eq!(kept(), named(&["sub/own", "sub/vendor/deep/x"]));
+    fs::remove_dir_all(&own).unwrap();
+    assert_eq!(kept(), named(&["sub/vendor/deep/x"]));
+    fs::remove_dir_all(deep).unwrap();
+    assert!(matches!(kept(), Removal::Removed { .. }));
+}
