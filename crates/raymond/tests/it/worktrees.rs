@@ -236,6 +236,20 @@ fn what_a_worker_left_before_it_returned_to_its_branch_is_told_and_stays() {
 }
 
 #[test]
+fn worktree_that_its_worker_removed_is_told_as_not_saved() {
+    let project = with_worker("echo two > a.txt; rm -rf \"$PWD\"");
+    assert_eq!(project.raymond(&["flow", "--id", "r"]).code, 0);
+    let landed = project.raymond(&["land", "r"]);
+    let landed = landed.failed(1, "look at what its branch has: git log raymond/r/main_work1");
+    assert!(landed.stdout.contains("main_work1  not saved: the worktree "), "{landed:?}");
+    assert!(landed.stdout.contains(" is gone\n"), "{landed:?}");
+    let pruned = project.raymond(&["prune", "--yes", "--worktrees"]);
+    assert!(pruned.stderr.contains("1 worktree removed"), "{pruned:?}");
+    let landed = project.raymond(&["land", "r"]);
+    assert_eq!((landed.code, landed.stdout.contains("not saved")), (0, false), "{landed:?}");
+}
+
+#[test]
 fn worker_of_a_rewound_run_begins_in_a_new_worktree_where_it_left_the_old_one() {
     let project = repository([
         ("START.sh", "echo \"<fork next='WAIT' worktree='true'>WORK</fork>\""),

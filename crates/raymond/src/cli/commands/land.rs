@@ -46,8 +46,7 @@ pub(in crate::cli) fn land(arguments: &Land) -> Result<ExitCode, Failure> {
         if !matches!(landed, Landed::Merged { .. } | Landed::Already) {
             left.push(remedy(&landed, worktree));
         } else if problem.is_some() {
-            let path = quote::path(Path::new(&worktree.path));
-            left.push(format!("look at what is left in its worktree: cd {path}"));
+            left.push(look_at(worktree));
         }
         out::text(&format!("{agent}  {}\n", told(&landed, worktree, arguments.dry_run)))?;
         if let Some(problem) = problem {
@@ -71,9 +70,21 @@ fn not_saved(worktree: &Worktree) -> Option<&str> {
     let problem = worktree.problem.as_deref()?;
     // Also if git cannot look at it, or must not: nothing was saved then.
     let has_work = state(worktree).map_or(true, |state| {
-        !state.uncommitted.is_empty() || state.astray_commits + state.stashes > 0
+        // `raymond prune` removes the directory only together with its branch.
+        let is_lost = state.has_branch && !state.has_directory;
+        is_lost || !state.uncommitted.is_empty() || state.astray_commits + state.stashes > 0
     });
     has_work.then_some(problem)
+}
+
+/// Where to look for what was not saved.
+fn look_at(worktree: &Worktree) -> String {
+    let path = Path::new(&worktree.path);
+    if path.exists() {
+        format!("look at what is left in its worktree: cd {}", quote::path(path))
+    } else {
+        format!("look at what its branch has: git log {}", worktree.branch)
+    }
 }
 
 /// What to do about a branch that was not landed.
