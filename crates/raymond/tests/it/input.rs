@@ -83,3 +83,15 @@ fn script_that_reads_only_the_variable_of_a_long_input_is_warned_of() {
     let ran = start();
     assert!(!ran.stderr.contains("warning"), "{}", ran.stderr);
 }
+
+#[test]
+fn script_that_reads_only_the_variable_of_an_input_with_a_nul_byte_is_warned_of_that() {
+    let project = Project::new([("START.sh", "echo \"<result>${#RAYMOND_INPUT}</result>\"")]);
+    project.write("short", "a\0b");
+    let mut command = project.command(&["flow", "--input", "-"]);
+    let short = File::open(project.file("short")).unwrap();
+    let ran = Ran::of(&command.stdin(short).output().unwrap()).completed("0");
+    let warning = "START.sh: $RAYMOND_INPUT is not set, because no variable can hold the NUL byte in it: \
+                   read the file $RAYMOND_INPUT_FILE";
+    assert!(ran.stderr.contains(warning), "{}", ran.stderr);
+}

@@ -356,9 +356,13 @@ impl Performer<'_> {
             let file = format!("{name}_FILE");
             if self.reads_only_variable(step, &name, &file) {
                 let (state, bytes) = (&step.state, fs::metadata(&path).map_or(0, |it| it.len()));
-                let text = format!(
-                    "{state}: ${name} is not set, because its {bytes} bytes do not fit into a variable: read the file ${file}"
-                );
+                let why = if bytes > VARIABLE_BYTES_MAX as u64 {
+                    format!("its {bytes} bytes do not fit into a variable")
+                } else {
+                    "no variable can hold the NUL byte in it".to_owned()
+                };
+                let text =
+                    format!("{state}: ${name} is not set, because {why}: read the file ${file}");
                 observer.see(&Event::Trouble(text).now());
             }
             environment.push((file, path.to_string_lossy().into_owned()));
