@@ -15,7 +15,7 @@ bad=$(git rev-parse --verify --quiet "${RAYMOND_VAR_bad:-HEAD}^{commit}") || die
 git merge-base --is-ancestor "$good" "$bad" || die "the good commit is not an ancestor of the bad one"
 echo "$good" > "$RAYMOND_FOLDER/good"
 echo "$bad" > "$RAYMOND_FOLDER/bad"
-printf '%s\n' "${RAYMOND_INPUT:-The check fails: $RAYMOND_VAR_check}" > "$RAYMOND_FOLDER/regression.txt"
+cat "${RAYMOND_INPUT_FILE:--}" <<< "${RAYMOND_INPUT:-The check fails: $RAYMOND_VAR_check}" > "$RAYMOND_FOLDER/regression.txt"
 if [ -n "$RAYMOND_VAR_check" ]; then
   printf '%s\n' "$RAYMOND_VAR_check" > "$RAYMOND_FOLDER/reproduce.sh"
   echo "<goto>TRY</goto>"

@@ -10,7 +10,7 @@ die() {
   echo "$1" >&2
   exit 1
 }
-[ -n "$RAYMOND_INPUT" ] || die 'say what to change: --input "Replace … by …"'
+[ -n "$RAYMOND_INPUT$RAYMOND_INPUT_FILE" ] || die 'say what to change: --input "Replace … by …"'
 [ -n "$RAYMOND_VAR_files" ] || die 'say which files: --var files="src/*.js"'
 [ -z "$(git status --porcelain)" ] || die "commit or stash your changes first"
 git var GIT_COMMITTER_IDENT > /dev/null || die "git does not know who commits: set user.name and user.email"
@@ -20,5 +20,5 @@ git ls-files -- $RAYMOND_VAR_files | grep -v '"' | head -n "${RAYMOND_VAR_max:-5
 [ -s "$RAYMOND_FOLDER/files.txt" ] || die "git knows no such files: $RAYMOND_VAR_files"
 bash -c "${RAYMOND_VAR_check:-make test}" 2>&1 | tee "$RAYMOND_FOLDER/check.log" >&2 ||
   die "the checks fail before the migration: fix them first, or name the right command with --var check=\"…\""
-printf '%s\n' "$RAYMOND_INPUT" > "$RAYMOND_FOLDER/instruction.txt"
+cat "${RAYMOND_INPUT_FILE:--}" <<< "$RAYMOND_INPUT" > "$RAYMOND_FOLDER/instruction.txt"
 echo "<goto>NEXT</goto>"

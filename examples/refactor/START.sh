@@ -9,12 +9,12 @@ die() {
   echo "$1" >&2
   exit 1
 }
-[ -n "$RAYMOND_INPUT" ] || die 'say what to refactor: --input "Split …"'
+[ -n "$RAYMOND_INPUT$RAYMOND_INPUT_FILE" ] || die 'say what to refactor: --input "Split …"'
 [ -z "$(git status --porcelain)" ] || die "commit or stash your changes first: each worker begins at the last commit"
 git var GIT_COMMITTER_IDENT > /dev/null || die "git does not know who commits: set user.name and user.email"
 set -o pipefail
 bash -c "${RAYMOND_VAR_check:-make check}" 2>&1 | tee "$RAYMOND_FOLDER/check.log" >&2 ||
   die "the checks fail before the work begins, so nothing could land: mend them, or name the command with --var check=\"…\""
-printf '%s\n' "$RAYMOND_INPUT" > "$RAYMOND_FOLDER/request.txt"
+cat "${RAYMOND_INPUT_FILE:--}" <<< "$RAYMOND_INPUT" > "$RAYMOND_FOLDER/request.txt"
 git switch --quiet --create "$RAYMOND_WORKFLOW_ID" 2> /dev/null || git switch --quiet "$RAYMOND_WORKFLOW_ID" || exit 1
 echo "<goto>PLAN</goto>"

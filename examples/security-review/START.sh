@@ -5,6 +5,6 @@
 # Needs  a checkout; --input "src/server" narrows it to a part
 # Start  raymond security-review --budget 8
 # Costs  three to eight long turns
-printf '%s\n' "${RAYMOND_INPUT:-the whole project}" > "$RAYMOND_FOLDER/scope.txt"
+cat "${RAYMOND_INPUT_FILE:--}" <<< "${RAYMOND_INPUT:-the whole project}" > "$RAYMOND_FOLDER/scope.txt"
 git ls-files > "$RAYMOND_FOLDER/files.txt" || exit 1
 echo "<goto>MAP</goto>"

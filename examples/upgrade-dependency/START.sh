@@ -9,12 +9,12 @@ die() {
   echo "$1" >&2
   exit 1
 }
-[ -n "$RAYMOND_INPUT" ] || die 'say what to upgrade: --input "NAME to VERSION"'
+[ -n "$RAYMOND_INPUT$RAYMOND_INPUT_FILE" ] || die 'say what to upgrade: --input "NAME to VERSION"'
 [ -z "$(git status --porcelain)" ] || die "commit or stash your changes first"
 git var GIT_COMMITTER_IDENT > /dev/null || die "git does not know who commits: set user.name and user.email"
 set -o pipefail
 bash -c "${RAYMOND_VAR_check:-make test}" 2>&1 | tee "$RAYMOND_FOLDER/before.log" >&2 ||
   die "the tests fail before the upgrade: fix them first, or name the right command with --var check=\"…\""
-printf '%s\n' "$RAYMOND_INPUT" > "$RAYMOND_FOLDER/upgrade.txt"
+cat "${RAYMOND_INPUT_FILE:--}" <<< "$RAYMOND_INPUT" > "$RAYMOND_FOLDER/upgrade.txt"
 git switch --quiet --create "$RAYMOND_WORKFLOW_ID" 2> /dev/null || git switch --quiet "$RAYMOND_WORKFLOW_ID" || exit 1
 echo "<goto>UPGRADE</goto>"
