@@ -240,3 +240,42 @@ pub(super) fn doing(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use raymond_flow::{
+        id::{RunId, StateName},
+        machine::{Limits, Settings, Started},
+    };
+
+    use super::*;
+
+    #[test]
+    fn row_of_an_agent_names_its_item_shorter_on_a_narrow_terminal() {
+        let started = Started {
+            workflow_id: RunId::new("r").unwrap(),
+            identity: String::new(),
+            scope_dir: "/flow".to_owned(),
+            entry: StateName::new("START.md"),
+            cwd: "/".to_owned(),
+            started_at_ms: 1,
+            input: None,
+            metadata: BTreeMap::new(),
+            settings: Settings::default(),
+            limits: Limits::default(),
+        };
+        let mut view = RunView::default();
+        let item = [("item".to_owned(), "src/report/items.rs".to_owned())];
+        view.attributes.insert(AgentId::main(), item.into());
+        let run = Run::new(&started);
+        let board = Board { watched: Some(Watched { run, view }), ..Board::default() };
+        let row = |columns| {
+            let rows = board.paint((30, columns), 1, 0).into_iter().map(|line| line.render(false));
+            rows.filter(|row| row.contains(" main ")).collect::<String>()
+        };
+        assert!(row(120).contains("  START  src/report/items.rs  "), "{}", row(120));
+        assert!(row(80).contains("  START  …report/items.rs  "), "{}", row(80));
+    }
+}

@@ -21,6 +21,17 @@ fn cluster_without_its_program_says_where_to_put_it() {
 }
 
 #[test]
+fn help_about_the_cluster_needs_no_program() {
+    let project = Project::new([("START.sh", "")]);
+    for option in ["--help", "-h"] {
+        let mut command = project.command(&["cluster", option]);
+        let ran = Ran::of(&command.env("PATH", project.path()).output().unwrap());
+        assert!(ran.code == 0 && ran.stdout.contains("cluster"), "{ran:?}");
+        assert!(!ran.stderr.contains("not installed"), "{ran:?}");
+    }
+}
+
+#[test]
 fn cluster_passes_its_words_and_the_path_of_this_program_on_and_returns_the_exit_code() {
     let project = Project::new([("START.sh", "")]);
     project

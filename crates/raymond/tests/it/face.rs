@@ -566,6 +566,24 @@ fn ids_may_be_abbreviated_and_default_to_the_latest_run() {
 }
 
 #[test]
+fn list_reads_only_the_ends_of_journals() {
+    let project = Project::new([
+        ("START.sh", "echo '<goto>MORE</goto>'"),
+        ("MORE.sh", "echo '<goto>END</goto>'"),
+        ("END.sh", "echo '<result>x</result>'"),
+    ]);
+    project.raymond(&["flow", "--id", "r"]).completed("x");
+    let journal = project.file(".raymond/workflows/r.journal");
+    let mut bytes = std::fs::read(&journal).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&journal, bytes).unwrap();
+    project.raymond(&["status", "r"]).failed(1, "is damaged at byte ");
+    let list = project.raymond(&["list"]);
+    assert!(list.code == 0 && list.stdout.contains("✓ completed"), "{list:?}");
+}
+
+#[test]
 fn list_has_a_header_and_the_newest_run_first() {
     let project = simple();
     let empty = project.raymond(&["list"]);
@@ -809,6 +827,7 @@ fn help_has_the_documents_and_every_command() {
         ("protocol", "# The workflow language\n"),
         ("authoring", "# Writing workflows\n"),
         ("operations", "# Operations\n"),
+        ("agents", "# Coding agents\n"),
     ] {
         let ran = project.raymond(&["help", topic]);
         assert!(ran.code == 0 && ran.stdout.starts_with(first), "{topic}: {ran:?}");
@@ -816,6 +835,7 @@ fn help_has_the_documents_and_every_command() {
     assert!(project.raymond(&["help", "prune"]).stdout.contains("--older-than"));
     let all = project.raymond(&["help"]).stdout;
     assert!(all.contains("Usage: raymond") && all.contains("  protocol     the workflow"), "{all}");
+    assert!(all.contains("\n  agents       coding agents: "), "{all}");
     project.raymond(&["help", "protocl"]).failed(2, "did you mean `raymond help protocol`?");
     project.raymond(&["help", "prune", "x"]).failed(2, "there is no help about `prune x`");
 }

@@ -22,7 +22,9 @@ fn workers_that_a_script_forks_at_once_are_joined_in_their_order() {
         ("WORK.sh", WORK),
         ("MERGE.sh", MERGE),
     ]);
-    project.raymond(&["start", "flow", "--id", "r"]).completed("merged");
+    let ran = project.raymond(&["start", "flow", "--id", "r"]).completed("merged");
+    let join = ran.stderr.lines().find(|line| line.contains("WAIT → MERGE  join, when"));
+    assert!(join.is_some_and(|line| line.starts_with("· ")), "it is not done yet: {}", ran.stderr);
     let handed = handed(&project);
     let all = handed.as_array().unwrap();
     for (worker, number) in all.iter().zip(1..) {

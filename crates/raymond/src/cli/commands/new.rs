@@ -21,7 +21,7 @@ macro_rules! files {
 fn files(template: Template) -> &'static [TemplateFile] {
     match template {
         Template::Linear => {
-            files!("linear": "START.md", "CHECK.md", "SUMMARY.md", "tests/main.yaml")
+            files!("linear": "START.md", "CHECK.md", "SUMMARY.md", "tests/main.yaml", "tests/stuck.yaml")
         }
         Template::Review => files!(
             "review": "START.md", "TEST.sh", "TEST.bat", "FIX.md", "REVIEW.md", "DECIDE.md",
