@@ -122,7 +122,7 @@ impl Places {
         agent: &AgentId,
         order: &CheckoutOrder,
     ) -> Result<StoredCheckout, CheckoutError> {
-        let StoredCheckout { branch, commit: before, mut bundles } = order.own.clone();
+        let StoredCheckout { branch, commit: before, mut bundles, problem } = order.own.clone();
         let is_full = bundles.len() >= BUNDLES_MAX;
         let since = if is_full { order.repository.commit.clone() } else { before.clone() };
         let (checkouts, id, own) = (self.of(run), agent.clone(), branch.clone());
@@ -130,10 +130,10 @@ impl Places {
         let file = tempfile::NamedTempFile::new_in(self.folder.join(&run.identity));
         let file = file.map_err(|error| self.io(error))?;
         let bundle = file.path().to_owned();
-        let (commit, is_new) = blocking(move || {
-            let commit = checkouts.save(&id, &own)?;
+        let (commit, left, is_new) = blocking(move || {
+            let (commit, left) = checkouts.save(&id, &own)?;
             let is_new = commit != before && checkouts.bundle(&id, (&own, &since), &bundle)?;
-            Ok::<_, MovingError>((commit, is_new))
+            Ok::<_, MovingError>((commit, left, is_new))
         })
         .await??;
         if is_new {
@@ -148,7 +148,7 @@ impl Places {
             }
             bundles.push(StoredBundle { hash, commit: commit.clone() });
         }
-        Ok(StoredCheckout { branch, commit, bundles })
+        Ok(StoredCheckout { branch, commit, bundles, problem: problem.or(left) })
     }
 
     /// Whether it is only a matter of time until the same succeeds: the store is down, or the disk is full.

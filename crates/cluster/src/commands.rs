@@ -39,7 +39,7 @@ use crate::{
     cli::{Arguments, Command, KEY_FILE, LimitOptions, Place, Project, Server, heartbeat_ms},
     connection::{connect, converter},
     labels,
-    messages::{Begin, Repository, RunInput, RunOutput, Signal, Terms},
+    messages::{Begin, Repository, RunInput, RunOutput, Signal, StoredCheckout, Terms},
     mirror::Source,
     replay::Replayer,
     store::{Store, StoreError},
@@ -460,6 +460,12 @@ impl User {
                 }
             };
             print(&format!("{branch}  {how}"));
+        }
+        for StoredCheckout { branch, problem, .. } in work {
+            if let Some(problem) = problem {
+                code = ExitCode::FAILURE;
+                print(&format!("{branch}  not saved: {problem}"));
+            }
         }
         Ok(code)
     }

@@ -53,6 +53,7 @@ impl Luggage {
                 branch: branch(&run.id, &agent.id),
                 commit: from.map_or(&repository.commit, |from| &from.commit).clone(),
                 bundles: from.map_or_else(Vec::new, |from| from.bundles.clone()),
+                problem: None,
             };
             let own = self.0.entry(agent.id.clone()).or_default();
             own.checkout = Some(checkout);
@@ -88,10 +89,10 @@ impl Luggage {
         Some(CheckoutOrder { repository: repository.clone(), own, workers })
     }
 
-    /// The checkouts of all agents that have commits of their own, also of those that have ended.
+    /// The checkouts of all agents that have commits of their own or work that is in none, also of those that have ended.
     pub(crate) fn work(&self, repository: &Repository) -> Vec<StoredCheckout> {
         let all = self.0.values().filter_map(|own| own.checkout.clone());
-        all.filter(|own| own.commit != repository.commit).collect()
+        all.filter(|own| own.commit != repository.commit || own.problem.is_some()).collect()
     }
 
     /// Forgets what no agent will need again. The work of agents that have ended stays.

@@ -212,6 +212,9 @@ pub struct StoredCheckout {
     /// The bundles that lead from the start of the run to that commit, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bundles: Vec<StoredBundle>,
+    /// Why that commit does not have all that the steps of the agent have left: the first reason that a step gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// A git bundle in the store.

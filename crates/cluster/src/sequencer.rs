@@ -287,13 +287,14 @@ impl Sequencer {
         self.decide(Input::WorktreeMade { agent, made })
     }
 
-    /// What an agent whose checkout moves with it leaves is committed already.
+    /// What an agent whose checkout moves with it leaves is committed already, as far as it could be.
     fn save_worktree(&mut self, agent: AgentId) -> Result<(), ApplyError> {
         if self.wants_worktree(&agent) {
             return Ok(());
         }
-        let head = self.luggage.checkout(&agent).map(|own| own.commit.clone());
-        let problem = head.is_none().then(|| NO_WORKTREES.to_owned());
+        let own = self.luggage.checkout(&agent);
+        let head = own.map(|own| own.commit.clone());
+        let problem = own.map_or_else(|| Some(NO_WORKTREES.to_owned()), |own| own.problem.clone());
         let saved = SavedWork { head, problem };
         self.decide(Input::WorktreeSaved { agent, saved })
     }

@@ -148,7 +148,12 @@ fn carrying(files: &[(&str, &str)]) -> Sequencer {
 
 fn left(commit: &str) -> StoredCheckout {
     let bundles = vec![StoredBundle { hash: format!("b-{commit}"), commit: commit.to_owned() }];
-    StoredCheckout { branch: "raymond/r/main".to_owned(), commit: commit.to_owned(), bundles }
+    StoredCheckout {
+        branch: "raymond/r/main".to_owned(),
+        commit: commit.to_owned(),
+        bundles,
+        problem: None,
+    }
 }
 
 fn fork(worktree: Option<WorktreePlan>) -> Transition {
@@ -200,6 +205,29 @@ fn worktree_of_a_fork_is_the_checkout_that_the_worker_has_anyway() {
     let nowhere = "/project/.raymond/worktrees/r/main_work1-parser";
     assert_eq!((&*made.branch, &*made.path), (branch, nowhere), "no directory of the user");
     assert_eq!(all.run().agents[&worker].cwd, "/project/sub");
+}
+
+#[test]
+fn what_a_step_could_not_save_reaches_the_run_and_is_not_forgotten_by_the_next_step() {
+    let mut all = carrying(&[("START.md", "x"), ("WORK.md", "x")]);
+    all.work_off(5).unwrap();
+    let plan = WorktreePlan {
+        name: None,
+        repository: "/project".to_owned(),
+        inside: String::new(),
+        commit: "c0".to_owned(),
+    };
+    all.input(followed(1, fork(Some(plan))), 5).unwrap();
+    let worker = AgentId::new("main_work1");
+    let step = StepId { agent: worker.clone(), number: 1 };
+    let problem = Some("`own` in it is a git repository of its own".to_owned());
+    all.keep(&step, None, Some(StoredCheckout { problem: problem.clone(), ..left("c0") }));
+    let transition = Transition::Result { payload: "w".into() };
+    let conclusion =
+        Conclusion::Follow { transition, source: Source::Tag, session: None, replaced: None };
+    all.input(Input::Ended { step, spent: Spent::default(), conclusion }, 5).unwrap();
+    assert_eq!(all.run().worktrees[&worker].problem, problem);
+    assert_eq!(all.work().len(), 1, "`fetch` says it, too");
 }
 
 #[test]

@@ -5,10 +5,11 @@
 //! |---|---|
 //! | `base.git` | the repository as it was when the run started; it never changes |
 //! | `AGENT` | the checkout of an agent, a repository that has the objects of `base.git`, too |
+//! | `AGENT.kept` | the git repositories that its last step has left in its checkout, which no commit contains |
 //! | `NAME.claim` | locked while git works on NAME; git inherits the lock, so a killed worker's git is waited for |
 //!
-//! A checkout is a function of its commit: before a step everything else in it is removed, except ignored files, and after a
-//! step everything is committed. So it does not matter which machine has it.
+//! A checkout is a function of its commit: before a step everything else in it is removed, except ignored files and what no commit
+//! can contain, and after a step everything is committed. So it does not matter which machine has it.
 
 use std::{
     collections::BTreeMap,
@@ -26,10 +27,13 @@ use super::{
     checkout::checkout_or,
     claim::Claim,
     git::{Git, GitError},
-    save::commit_all,
+    left, nested,
+    save::commit_but,
 };
-use crate::trust::private;
+use crate::trust::{private, regular};
 
+/// More than the names of all repositories in a checkout.
+const KEPT_BYTES_MAX: u64 = 1024 * 1024;
 /// The name of the repository at the start of the run. No agent has a dot in its name.
 const BASE: &str = "base.git";
 /// What git is in the middle of, and what a killed git leaves. A commit has nothing of it.
@@ -145,7 +149,8 @@ impl Checkouts {
         rename(&part, &path)
     }
 
-    /// Checks out `commit` as `branch`. Whatever else was there is gone, except ignored files: no step may be running in it.
+    /// Checks out `commit` as `branch`. Whatever else was there is gone, except ignored files and what [`save`](Self::save) has named:
+    /// no step may be running in it.
     pub fn check_out(
         &self,
         agent: &AgentId,
@@ -157,26 +162,47 @@ impl Checkouts {
         finish(&path)?;
         let git = Git::at(&path).patient().holding(&claim.file);
         git.bytes(&["checkout", "--quiet", "--force", "-B", branch, commit, "--"])?;
-        // Twice `--force`: also repositories that the agent made.
-        git.bytes(&["clean", "--quiet", "--force", "--force", "-d"])?;
+        let kept = regular::read_text(&self.kept(agent), KEPT_BYTES_MAX).unwrap_or_default();
+        let kept =
+            nested::names(kept.as_bytes()).map(|name| format!("--exclude={}", pattern(&name)));
+        let kept: Vec<_> = kept.collect();
+        // Twice `--force`: also repositories that a step made which was lost.
+        let clean = ["clean", "--quiet", "--force", "--force", "-d"];
+        git.bytes(&clean.into_iter().chain(kept.iter().map(String::as_str)).collect::<Vec<_>>())?;
         Ok(())
     }
 
+    /// Where the repositories in the checkout of an agent are listed that stay.
+    fn kept(&self, agent: &AgentId) -> PathBuf {
+        self.folder.join(format!("{agent}.kept"))
+    }
+
     /// Commits everything in the checkout of an agent, whichever branch is checked out, and sets `branch` to that. Returns the
-    /// commit. A merge with conflicts is committed as it is, with its marks: no step may be running in it.
-    pub fn save(&self, agent: &AgentId, branch: &str) -> Result<String, MovingError> {
+    /// commit, and why it does not have all that was left. A merge with conflicts is committed as it is, with its marks: no step
+    /// may be running in it.
+    pub fn save(
+        &self,
+        agent: &AgentId,
+        branch: &str,
+    ) -> Result<(String, Option<String>), MovingError> {
         let path = self.path(agent);
         let claim = self.claim(agent.as_str())?;
         let git = Git::at(&path).holding(&claim.file);
         let lock = path.join(".git/index.lock");
         remove(&lock)?;
-        let status = git.bytes(&["status", "--porcelain=v1", "--no-renames", "-z"])?;
-        if !status.is_empty() || path.join(".git/MERGE_HEAD").exists() {
-            commit_all(git, &self.run, agent)?;
+        let untracked = nested::untracked(git)?;
+        let kept = self.kept(agent);
+        let written = private::write(&kept, untracked.join("\0"));
+        written.map_err(|source| MovingError::Io { path: kept, source })?;
+        // Whatever the settings of the user say about untracked files.
+        let status = ["status", "--porcelain=v1", "--untracked-files=normal", "--no-renames", "-z"];
+        if !git.bytes(&status)?.is_empty() || path.join(".git/MERGE_HEAD").exists() {
+            commit_but(git, &self.run, agent, &untracked)?;
         }
         let head = git.text(&["rev-parse", "--verify", "HEAD^{commit}"])?;
         set_branch(&path, branch, &head)?;
-        Ok(head)
+        let problem = left::problem(git, &path, untracked, (branch, &head))?;
+        Ok((head, problem))
     }
 
     /// Writes what `branch` has and the commit `since` has not to `bundle`. Returns whether there is anything.
@@ -251,6 +277,14 @@ pub fn deliver(path: &Path, branch: &str, commit: &str) -> Result<Delivered, Git
     }
     git.bytes(&["update-ref", &reference, commit, &before])?;
     Ok(Delivered::New)
+}
+
+/// A pattern of git for the file or directory `name` alone.
+fn pattern(name: &str) -> String {
+    let escaped = name.chars().map(|it| {
+        if it.is_ascii_punctuation() && it != '/' { format!("\\{it}") } else { it.to_string() }
+    });
+    format!("/{}", escaped.collect::<String>())
 }
 
 /// Forgets what git was in the middle of.

@@ -141,13 +141,13 @@ fn has_merge(git: Git<'_>) -> Result<bool, GitError> {
     git.says_yes(&["rev-parse", "--verify", "--quiet", "MERGE_HEAD"])
 }
 
-/// Commits everything that is not ignored.
-pub(super) fn commit_all(git: Git<'_>, run: &RunId, agent: &AgentId) -> Result<(), GitError> {
-    commit_but(git, run, agent, &[])
-}
-
-/// The same without some files and directories.
-fn commit_but(git: Git<'_>, run: &RunId, agent: &AgentId, but: &[String]) -> Result<(), GitError> {
+/// Commits everything that is not ignored, without some files and directories.
+pub(super) fn commit_but(
+    git: Git<'_>,
+    run: &RunId,
+    agent: &AgentId,
+    but: &[String],
+) -> Result<(), GitError> {
     let git = git.patient();
     let but: Vec<_> = but.iter().map(|path| format!(":(top,exclude,literal){path}")).collect();
     let all = ["add", "--all", "--", ":(top)"];

@@ -48,8 +48,11 @@ impl Machines {
         self.at(machine).check_out(&AgentId::main(), BRANCH, commit).unwrap();
     }
 
+    /// Saves what a step has left there, all of it.
     fn save(&self, machine: &str) -> String {
-        self.at(machine).save(&AgentId::main(), BRANCH).unwrap()
+        let (commit, problem) = self.at(machine).save(&AgentId::main(), BRANCH).unwrap();
+        assert_eq!(problem, None);
+        commit
     }
 
     /// Takes what is new since `since` from one machine to the repository at `to`.
@@ -182,4 +185,57 @@ fn repository_that_cannot_travel_is_refused_with_what_to_do() {
     let from = format!("file://{}", project.display());
     git(machines.root.path(), &["clone", "--quiet", "--depth", "1", &from, "shallow"]);
     assert!(refused(&machines.file("shallow")).contains("git fetch --unshallow"));
+}
+
+#[test]
+fn untracked_files_are_saved_although_git_is_told_not_to_show_them() {
+    let machines = Machines::new();
+    machines.check_out("one", &machines.start);
+    let one = machines.main("one");
+    git(&one, &["config", "status.showUntrackedFiles", "no"]);
+    fs::write(one.join("left"), "over").unwrap();
+    let head = machines.save("one");
+    assert_eq!(git(&one, &["show", &format!("{head}:left")]), "over");
+}
+
+#[test]
+fn repository_inside_of_a_checkout_is_named_and_stays_where_it_is() {
+    let machines = Machines::new();
+    machines.check_out("one", &machines.start);
+    let one = machines.main("one");
+    let inner = one.join("new/o[w]n !");
+    fs::create_dir_all(&inner).unwrap();
+    git(&inner, &["init", "--quiet"]);
+    git(&inner, &["commit", "--quiet", "--allow-empty", "-m", "c"]);
+    fs::write(one.join("left"), "over").unwrap();
+    let (head, problem) = machines.at("one").save(&AgentId::main(), BRANCH).unwrap();
+    let problem = problem.unwrap();
+    assert!(problem.starts_with("`new/o[w]n !` in it is a git repository of its own"), "{problem}");
+    let files = git(&one, &["ls-tree", "-r", "--name-only", &head]);
+    assert_eq!(files, ".gitignore\nleft\nsub/a", "no reference to it");
+    // A step that was lost has made another one.
+    fs::create_dir(one.join("new/lost")).unwrap();
+    git(&one.join("new/lost"), &["init", "--quiet"]);
+    machines.check_out("one", &head);
+    assert!(inner.join(".git").exists() && !one.join("new/lost").exists());
+}
+
+#[test]
+fn commits_and_stashes_beside_the_branch_of_a_checkout_are_named() {
+    let machines = Machines::new();
+    machines.check_out("one", &machines.start);
+    let one = machines.main("one");
+    git(&one, &["checkout", "--quiet", "--detach"]);
+    git(&one, &["commit", "--quiet", "--allow-empty", "-m", "beside"]);
+    git(&one, &["checkout", "--quiet", "-"]);
+    fs::write(one.join("sub/a"), "two\n").unwrap();
+    git(&one, &["stash", "--quiet"]);
+    let (head, problem) = machines.at("one").save(&AgentId::main(), BRANCH).unwrap();
+    assert_eq!(head, machines.start);
+    let problem = problem.unwrap();
+    assert!(problem.starts_with("it has left commit "), "{problem}");
+    assert!(
+        problem.ends_with("; it has left a stash (git stash list), which is on no branch"),
+        "{problem}"
+    );
 }
