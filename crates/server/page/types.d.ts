@@ -216,6 +216,7 @@ export interface Came {
 }
 export interface Account {
   cost_usd: number;
+  estimated_usd: number;
   steps: number;
   duration_ms: number;
   tokens: Tokens;

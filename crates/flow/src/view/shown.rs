@@ -80,6 +80,8 @@ shown! {
     struct Account {
         /// In money.
         cost_usd: Usd,
+        /// The cost of those of them whose cost is, at least in part, an estimate.
+        estimated_usd: Usd,
         /// How many steps.
         steps: u64,
         /// The sum of their durations.
@@ -148,6 +150,9 @@ impl StepFacts {
 impl Account {
     pub(super) fn add(&mut self, spent: &Spent) {
         self.cost_usd += spent.cost_usd;
+        if spent.is_estimate {
+            self.estimated_usd += spent.cost_usd;
+        }
         self.tokens += spent.tokens;
         self.steps += 1;
         self.duration_ms = self.duration_ms.saturating_add(spent.duration_ms);

@@ -12,6 +12,7 @@ use raymond_engine::{
 use raymond_flow::{
     id::AgentId,
     machine::{Agent, Phase, Run, Session, Status, UsageWindow},
+    money::Usd,
     view::{Account, RunView},
 };
 use serde_json::{Value, json};
@@ -90,7 +91,10 @@ impl StatusReport<'_> {
             entry("last news", Line::of(time::stamp(last)).dim(ago(last)));
         }
         let budget = run.limits.budget_usd.map_or("no limit".to_owned(), |most| most.to_string());
-        entry("spent", Line::of(run.total_cost_usd.to_string()).dim(format!(" of {budget}")));
+        let estimated = self.overview.accounts.total.estimated_usd;
+        let estimate = (estimated > Usd::ZERO).then(|| format!(", {estimated} of it estimated"));
+        let of = format!(" of {budget}{}", estimate.unwrap_or_default());
+        entry("spent", Line::of(run.total_cost_usd.to_string()).dim(of));
         let most = run.limits.max_iterations.map(|most| format!(" of {most}")).unwrap_or_default();
         entry("states", Line::of(run.iteration_count.to_string()).dim(format!("{most} entered")));
         if let Some(result) = &run.result {

@@ -4,7 +4,7 @@ use raymond_testkit::{Block, Reply, Usage};
 use serde_json::json;
 
 use super::env::{DONE, Desk, finish};
-use crate::env::kill;
+use crate::env::{Ran, kill};
 
 /// The start of the prompt that continues an interrupted turn.
 const GO_ON: &str = "Your last turn was interrupted";
@@ -60,6 +60,8 @@ fn calls_of_a_killed_claude_are_paid_and_said_to_be_an_estimate() {
     expect_all_paid(&desk, 3);
     assert_eq!(desk.calls_by_step(), [1.0, 1.0, 1.0]);
     assert_eq!(estimates(&desk), [true, false, false]);
+    let status = Ran::of(&desk.command(&["status", "r"]).output().unwrap()).stdout;
+    assert!(status.contains(" of $10.00, $0.0037 of it estimated\n"), "{status}");
 }
 
 #[test]
