@@ -19,8 +19,7 @@ use crate::{
 
 use super::{
     Agent, ApplyError, Decision, Effect, Halt, OnAsk, Phase, Record, Reminder, Run, Session, Tries,
-    Via, Work,
-    decide::{Draft, decide_halt},
+    Via, Work, decide::decide_halt, draft::Draft,
 };
 
 /// The name in [`Response::how`] of the answer that a deadline gives.

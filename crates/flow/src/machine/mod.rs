@@ -13,6 +13,7 @@ mod ask;
 mod counts;
 mod crew;
 mod decide;
+mod draft;
 mod effect;
 mod follow;
 mod input;

@@ -10,7 +10,7 @@ use crate::{id::AgentId, payload::Payload};
 use super::{
     Agent, ApplyError, Decision, Effect, FailureClass, Phase, Record, Run, Work,
     apply::{change, wrong_phase},
-    decide::Draft,
+    draft::Draft,
     join,
 };
 

@@ -12,6 +12,7 @@ mod evaluator;
 mod join;
 mod judge;
 mod pattern;
+mod problem;
 mod question;
 mod transition;
 mod variable_name;
@@ -24,10 +25,9 @@ pub use ask::{ATTACHMENTS_MAX, AskProblem};
 pub use evaluator::{Evaluator, Opinion, next_opinion};
 pub(crate) use join::number;
 pub use join::{Join, OnFailed};
-pub use judge::{
-    Accepted, JudgeContext, Problem, Source, Verdict, judge, judge_script, judge_transition,
-};
+pub use judge::{Accepted, JudgeContext, Source, Verdict, judge, judge_script, judge_transition};
 pub(crate) use pattern::{PATTERNS_SIZE_MAX, pattern_size};
+pub use problem::Problem;
 pub use question::{ALLOW, Choice, Question};
 pub use transition::{Forked, Transition};
 pub use variable_name::{Chooser, UnsafeName, check_variable_name};

@@ -8,6 +8,7 @@ mod conclude;
 mod failover;
 mod own_question;
 mod prepare;
+mod variables;
 
 pub use conclude::{Exit, Outcome, conclude};
 pub use own_question::{OwnOption, OwnQuestion};

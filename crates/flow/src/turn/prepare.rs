@@ -1,6 +1,6 @@
 //! From an agent's work to the step that does it.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use thiserror::Error;
 
@@ -14,11 +14,11 @@ use crate::{
     },
     payload::Payload,
     policy::{Evaluator, Policy, Source, Transition, Verdict},
-    prompt::{Variables, continuation, more_money, placeholders, render, with_messages},
+    prompt::{continuation, more_money, render, with_messages},
     scope::{Folder, ResolveError},
     source::{
         Diagnostic, Frontmatter, Prompt, Schema, SchemaSource, StateFile, StateFileError,
-        StateSource, Timeout, VisitLimit, fields, fingerprint,
+        StateSource, Timeout, VisitLimit, fingerprint,
     },
     text::{excerpt, looks_like_an_option},
     world::{World, WorldError},
@@ -27,15 +27,8 @@ use crate::{
 use super::{
     conclude::{Said, accepted, asked_now, judge_answer},
     failover::{Choice, choose},
+    variables::{INPUT, names},
 };
-
-/// The variable of prompts that holds what was handed back.
-const RESULT: &str = "result";
-/// The variable of prompts that names the file with what was handed back.
-const RESULT_FILE: &str = "result_file";
-/// What the names of the run's own variables, and of the fields of a structured output, begin with in the environment of
-/// scripts.
-const VARIABLE_PREFIX: &str = "RAYMOND_VAR_";
 
 /// The prepared step, and what the user should know about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,9 +58,6 @@ pub fn prepare(run: &Run, agent: &AgentId, world: &dyn World, fresh: SessionId) 
         warnings: notes.warnings,
     }
 }
-
-/// The variable that holds the run's input.
-const INPUT: &str = "input";
 
 /// Why a step cannot be prepared.
 #[derive(Debug, Error)]
@@ -125,10 +115,10 @@ struct PrepareNotes {
     warnings: Vec<Diagnostic>,
 }
 
-struct Preparer<'a> {
-    run: &'a Run,
-    agent: &'a Agent,
-    world: &'a dyn World,
+pub(super) struct Preparer<'a> {
+    pub(super) run: &'a Run,
+    pub(super) agent: &'a Agent,
+    pub(super) world: &'a dyn World,
     fresh: SessionId,
     notes: &'a mut PrepareNotes,
 }
@@ -418,21 +408,6 @@ impl Preparer<'_> {
         }
     }
 
-    /// The path of the file with what was handed back. It does not change with the attempts at a state, and
-    /// so neither does the prompt.
-    fn result_file(&self, result: &Payload) -> String {
-        // Written out, a reference is as good as its text: it has the hash.
-        let text = result.as_text().map(Cow::from);
-        let text = text.or_else(|| serde_json::to_string(result).ok().map(Cow::from));
-        self.world.value_file(&fingerprint(text.unwrap_or_default().as_bytes()))
-    }
-
-    /// The files that a prompt with this template names.
-    fn files(&self, template: &str) -> BTreeMap<String, Payload> {
-        let result = self.agent.result.as_ref().filter(|_| names(template, RESULT_FILE));
-        result.map(|result| (self.result_file(result), result.clone())).into_iter().collect()
-    }
-
     fn turn(
         self,
         (state, digest): (StateName, Option<String>),
@@ -501,69 +476,6 @@ impl Preparer<'_> {
         }
         Ok(transition)
     }
-
-    /// The variables for a prompt with this template. Later layers win: a model cannot override what Raymond itself sets for
-    /// this step. The result is read only if the template names it: that of a join can be long.
-    fn variables(&self, template: &str) -> Result<Variables, WorldError> {
-        let mut variables = Variables::new();
-        variables.layer(&self.run.metadata);
-        variables.layer(&self.agent.fork_attributes);
-        variables.layer(&self.agent.arguments());
-        variables.layer(&self.agent.output.as_deref().into_iter().flat_map(fields).collect());
-        variables.set("workflow_id", self.run.id.as_str());
-        variables.set("agent_id", self.agent.id.as_str());
-        variables.set("folder", self.world.agent_folder(self.agent.id.as_str()));
-        if let Some(input) = &self.agent.input {
-            variables.set(INPUT, input);
-        }
-        if let Some(result) = &self.agent.result {
-            if names(template, RESULT) {
-                variables.set(RESULT, self.world.text(result)?);
-            }
-            variables.set(RESULT_FILE, self.result_file(result));
-        }
-        if let Some(response) = &self.agent.response {
-            variables.set("comment", &response.comment);
-            variables.set("files", response.files.as_deref().unwrap_or_default());
-        }
-        Ok(variables)
-    }
-
-    /// The variables of the language for a script; the engine adds the paths.
-    fn environment(&self) -> BTreeMap<String, Payload> {
-        let attributes = self.agent.fork_attributes.clone();
-        let given = attributes.into_iter().chain(self.agent.arguments());
-        let mut environment: BTreeMap<String, Payload> =
-            given.map(|(name, value)| (name, value.into())).collect();
-        let output = self.agent.output.as_deref().into_iter().flat_map(fields);
-        let own = self.run.metadata.clone().into_iter().chain(output);
-        for (name, value) in own {
-            let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            let name = name.replace(|c| !is_plain(c), "_");
-            environment.insert(format!("{VARIABLE_PREFIX}{name}"), value.into());
-        }
-        let mut set = |name: &str, value: &str| environment.insert(name.to_owned(), value.into());
-        set("RAYMOND_WORKFLOW_ID", self.run.id.as_str());
-        set("RAYMOND_AGENT_ID", self.agent.id.as_str());
-        set("RAYMOND_FOLDER", &self.world.agent_folder(self.agent.id.as_str()));
-        set("RAYMOND_VISIT", &self.agent.visit().to_string());
-        if let Some(response) = &self.agent.response {
-            set("RAYMOND_COMMENT", &response.comment);
-            set("RAYMOND_FILES", response.files.as_deref().unwrap_or_default());
-        }
-        if let Some(input) = &self.agent.input {
-            set("RAYMOND_INPUT", input);
-        }
-        if let Some(result) = &self.agent.result {
-            environment.insert("RAYMOND_RESULT".to_owned(), result.clone());
-        }
-        environment
-    }
-}
-
-/// Whether a template has this variable.
-fn names(template: &str, variable: &str) -> bool {
-    placeholders(template).iter().any(|name| name.value == variable)
 }
 
 /// The coding agent and its settings for a prompt: those of the state first, then those of the tag or
