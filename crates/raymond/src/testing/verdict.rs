@@ -9,7 +9,7 @@ use std::{
 use raymond_engine::trust::regular;
 use raymond_flow::machine::Status;
 
-use super::{BYTES_MAX, Case, Rehearsal};
+use super::{BYTES_MAX, Case, Rehearsal, case::Expect};
 use crate::out::clipped;
 
 /// How much of a prompt is shown if it lacks an expected text.
@@ -29,68 +29,18 @@ pub(crate) fn differences(
     update: Update,
 ) -> io::Result<Vec<String>> {
     let expect = &case.expect;
-    // In any case: a missing reply is a mistake in the case.
-    let missing =
-        seen.missing.iter().map(|missing| format!("replies: {missing}; add it under `replies`"));
-    let unanswered = seen.unanswered.iter().map(|what| format!("answers: {what}"));
-    let mut differences: Vec<_> = missing.chain(unanswered).collect();
-    if !seen.missing.is_empty() {
-        // A reply that was not accepted is the usual reason why another one is needed.
-        differences
-            .extend(seen.reminders.iter().map(|problem| format!("replies: rejected: {problem}")));
-    }
+    let mut differences: Vec<_> = lacking(seen).collect();
     if let Some(overrun) = &seen.overrun {
         // The other expectations cannot be met then.
         differences.push(overrun.clone());
         return Ok(differences);
     }
-    let status = seen.run.status.to_string();
-    let expected = expect.status.as_deref().unwrap_or("completed");
-    if status != expected {
-        let why = seen.errors.join("\n      ");
-        differences.push(format!("status: expected {expected}, got {status}\n      {why}"));
-    }
-    if let Some(expected) = &expect.result {
-        let got = seen.run.result.as_ref().map_or("(none)".to_owned(), ToString::to_string);
-        if got.trim() != expected.trim() {
-            differences.push(format!("result:{}", diff(expected, &got)));
-        }
-    }
-    for (agent, expected) in &expect.paths {
-        let got = seen.paths.get(agent).cloned().unwrap_or_default();
-        if !same_states(expected, &got) {
-            // Written alike, so that only what differs is shown.
-            let full = |state: &String| {
-                got.iter().find(|got| is_state(state, got)).unwrap_or(state).clone()
-            };
-            let expected: Vec<_> = expected.iter().map(full).collect();
-            differences
-                .push(format!("path of {agent}:{}", diff(&expected.join("\n"), &got.join("\n"))));
-        }
-    }
-    if let Some(expected) = &expect.forked
-        && *expected != seen.forked
-    {
-        let text = diff(&expected.join("\n"), &seen.forked.join("\n"));
-        differences.push(format!("forked agents:{text}"));
-    }
-    if let Some(expected) = expect.reminders
-        && expected != seen.reminders.len() as u64
-    {
-        let got = seen.reminders.iter().map(|problem| format!("\n      {problem}"));
-        differences.push(format!(
-            "reminders: expected {expected}, got {}{}",
-            seen.reminders.len(),
-            got.collect::<String>()
-        ));
-    }
-    if let Some(expected) = expect.cost
-        && expected != seen.run.total_cost_usd
-    {
-        let (expected, got) = (expected.dollars(), seen.run.total_cost_usd.dollars());
-        // All digits: amounts that differ may be shown alike.
-        differences.push(format!("cost: expected ${expected}, got ${got}"));
-    }
+    differences.extend(status(expect, seen));
+    differences.extend(result(expect, seen));
+    differences.extend(paths(expect, seen));
+    differences.extend(forked(expect, seen));
+    differences.extend(reminders(expect, seen));
+    differences.extend(cost(expect, seen));
     prompts(case, seen, &mut differences);
     if expect.has_snapshot {
         snapshot(case, seen, update, &mut differences)?;
@@ -99,6 +49,64 @@ pub(crate) fn differences(
         differences.extend(unused(seen));
     }
     Ok(differences)
+}
+
+/// The replies and answers that the run needed and the case does not have: a mistake in the case, whatever it expects.
+fn lacking(seen: &Rehearsal) -> impl Iterator<Item = String> {
+    let missing =
+        seen.missing.iter().map(|missing| format!("replies: {missing}; add it under `replies`"));
+    let unanswered = seen.unanswered.iter().map(|what| format!("answers: {what}"));
+    // A reply that was not accepted is the usual reason why another one is needed.
+    let rejected = seen.reminders.iter().filter(|_| !seen.missing.is_empty());
+    let rejected = rejected.map(|problem| format!("replies: rejected: {problem}"));
+    missing.chain(unanswered).chain(rejected)
+}
+
+fn status(expect: &Expect, seen: &Rehearsal) -> Option<String> {
+    let status = seen.run.status.to_string();
+    let expected = expect.status.as_deref().unwrap_or("completed");
+    let why = seen.errors.join("\n      ");
+    (status != expected).then(|| format!("status: expected {expected}, got {status}\n      {why}"))
+}
+
+fn result(expect: &Expect, seen: &Rehearsal) -> Option<String> {
+    let expected = expect.result.as_ref()?;
+    let got = seen.run.result.as_ref().map_or("(none)".to_owned(), ToString::to_string);
+    (got.trim() != expected.trim()).then(|| format!("result:{}", diff(expected, &got)))
+}
+
+fn paths(expect: &Expect, seen: &Rehearsal) -> impl Iterator<Item = String> {
+    expect.paths.iter().filter_map(|(agent, expected)| {
+        let got = seen.paths.get(agent).cloned().unwrap_or_default();
+        if same_states(expected, &got) {
+            return None;
+        }
+        // Written alike, so that only what differs is shown.
+        let full =
+            |state: &String| got.iter().find(|got| is_state(state, got)).unwrap_or(state).clone();
+        let expected: Vec<_> = expected.iter().map(full).collect();
+        Some(format!("path of {agent}:{}", diff(&expected.join("\n"), &got.join("\n"))))
+    })
+}
+
+fn forked(expect: &Expect, seen: &Rehearsal) -> Option<String> {
+    let expected = expect.forked.as_ref().filter(|expected| **expected != seen.forked)?;
+    let text = diff(&expected.join("\n"), &seen.forked.join("\n"));
+    Some(format!("forked agents:{text}"))
+}
+
+fn reminders(expect: &Expect, seen: &Rehearsal) -> Option<String> {
+    let count = seen.reminders.len();
+    let expected = expect.reminders.filter(|expected| *expected != count as u64)?;
+    let got = seen.reminders.iter().map(|problem| format!("\n      {problem}"));
+    Some(format!("reminders: expected {expected}, got {count}{}", got.collect::<String>()))
+}
+
+fn cost(expect: &Expect, seen: &Rehearsal) -> Option<String> {
+    let got = seen.run.total_cost_usd;
+    let expected = expect.cost.filter(|expected| *expected != got)?;
+    // All digits: amounts that differ may be shown alike.
+    Some(format!("cost: expected ${}, got ${}", expected.dollars(), got.dollars()))
 }
 
 /// The replies and answers of the case that the run did not need.
