@@ -62,16 +62,6 @@ impl Capacity {
         is_taken.then(|| Taken(Arc::clone(&self.load)))
     }
 
-    /// The next place that is free.
-    pub(crate) async fn take(&self) -> Taken {
-        loop {
-            self.wait_until(|load| load.running < self.max).await;
-            if let Some(taken) = self.try_take() {
-                return taken;
-            }
-        }
-    }
-
     /// A place for a step that runs here already, even if none is free.
     pub(crate) fn take_over(&self) -> Taken {
         self.load.send_modify(|load| load.running += 1);
@@ -151,11 +141,10 @@ mod tests {
         let capacity = Capacity::new(2);
         let (first, second) = (capacity.try_take().unwrap(), capacity.try_take().unwrap());
         assert!(capacity.try_take().is_none());
-        assert!(capacity.take().now_or_never().is_none());
         drop(first);
-        assert!(capacity.take().now_or_never().is_some(), "taken, and dropped at once");
+        assert!(capacity.try_take().is_some(), "taken, and dropped at once");
         drop(second);
-        assert!(capacity.take().now_or_never().is_some());
+        assert!(capacity.try_take().is_some());
     }
 
     #[test]
@@ -167,15 +156,6 @@ mod tests {
         assert!(capacity.try_take().is_none(), "the second still runs");
         drop(second);
         assert!(capacity.try_take().is_some());
-    }
-
-    #[tokio::test]
-    async fn whoever_waits_for_a_place_is_woken() {
-        let capacity = Capacity::new(1);
-        let first = capacity.try_take().unwrap();
-        let (waits, ()) = tokio::join!(capacity.take(), async { drop(first) });
-        assert!(capacity.try_take().is_none());
-        drop(waits);
     }
 
     /// Whether a slot with which nobody waits may become a poll.

@@ -5,7 +5,6 @@ use std::{
     collections::BTreeSet,
     env,
     ffi::OsString,
-    fmt::Display,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -38,11 +37,12 @@ use crate::{
     cipher::Cipher,
     cli::{Arguments, Command, KEY_FILE, LimitOptions, Place, Project, Server, heartbeat_ms},
     connection::{connect, converter},
+    failure::{Failure, failed, store_failed},
     labels,
     messages::{Begin, Repository, RunInput, RunOutput, Signal, StoredCheckout, Terms},
     mirror::Source,
     replay::Replayer,
-    store::{Store, StoreError},
+    store::Store,
     worker,
     workflow::RunWorkflow,
 };
@@ -61,52 +61,12 @@ const CHECKED_MAX: usize = 10_000;
 /// The exit code after Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
-/// What failed, and what to do next.
-#[derive(Debug)]
-pub struct Failure {
-    message: String,
-    hint: Option<String>,
-}
-
-impl Failure {
-    pub(crate) fn new(message: String) -> Self {
-        Self { message, hint: None }
-    }
-
-    pub(crate) fn with_hint(self, hint: String) -> Self {
-        Self { hint: Some(hint), ..self }
-    }
-}
-
-impl Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "error: {}", self.message)?;
-        match &self.hint {
-            Some(hint) => write!(f, "\n  hint: {hint}"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// The failure of what could not be done.
-pub(crate) fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> Failure {
-    move |error| Failure { message: format!("cannot {what}: {error}"), hint: None }
-}
-
-/// The failure of something that the store is needed for.
-pub(crate) fn store_failed(what: &str) -> impl FnOnce(StoreError) -> Failure {
-    move |error| {
-        let hint = error.hint().map(str::to_owned);
-        Failure { message: format!("cannot {what}: {error}"), hint }
-    }
-}
-
 /// Opens the store that the command line names, with its keys.
 pub(crate) fn open_store(server: &Server) -> Result<Store, Failure> {
     let cipher = server.key_file.as_deref().map_or(Ok(Cipher::default()), Cipher::read);
     let cipher = cipher.map_err(|error| {
         let hint = error.hint().map(str::to_owned);
-        Failure { message: error.to_string(), hint }
+        Failure::new(error.to_string()).with_hint(hint)
     })?;
     Store::open(&server.store, cipher).map_err(store_failed("open the store"))
 }
@@ -248,9 +208,9 @@ pub(crate) async fn tell(
     let workers = if ends_steps {
         let names: BTreeSet<_> =
             places(handle).await?.into_iter().map(|place| place.worker).collect();
-        Some(names.into_iter().collect())
+        names.into_iter().collect()
     } else {
-        None
+        Vec::new()
     };
     let signal = Signal { input, ends_steps, workers };
     handle.signal(RunWorkflow::tell, signal, WorkflowSignalOptions::default()).await
@@ -288,7 +248,7 @@ impl User {
         let planned = command.stderr(std::process::Stdio::inherit()).output().await;
         let planned = planned.map_err(failed("run the local program"))?;
         if !planned.status.success() {
-            return Err(Failure { message: "nothing was started".to_owned(), hint: None });
+            return Err(Failure::new("nothing was started"));
         }
         let Plan { started, coding_agents, state_dir } =
             serde_json::from_slice(&planned.stdout).map_err(failed("read the plan"))?;
@@ -301,7 +261,7 @@ impl User {
     /// Stores the repository that contains `directory`.
     async fn pack(&self, directory: &str) -> Result<Repository, Failure> {
         let packed = checkouts::pack(&self.store, directory).await;
-        let failure = |message| Failure { message: format!("cannot start: {message}"), hint: None };
+        let failure = |message| Failure::new(format!("cannot start: {message}"));
         packed.map_err(failure)
     }
 
@@ -327,11 +287,7 @@ impl User {
             coding_agents: planned.coding_agents.clone(),
             heartbeat_ms,
             steps_per_history,
-            keeps_records: true,
-            prefers_homes: true,
             repository,
-            makes_worktrees: true,
-            limits_flights: true,
         };
         self.begin(&id, RunInput { begin, terms }, WorkflowIdReusePolicy::RejectDuplicate).await?;
         Ok(id)
@@ -585,16 +541,16 @@ impl User {
 
     async fn resume(&self, id: &str, budget: Option<f64>) -> Result<(), Failure> {
         self.check_store().await?;
-        let RunOutput { run, terms, segments, luggage } = self.output(id).await?;
+        let RunOutput { run, terms, segments, stored } = self.output(id).await?;
         if !run.status.can_resume() {
             let message = format!("run {id} is {} and cannot be resumed", run.status);
-            return Err(Failure { message, hint: None });
+            return Err(Failure::new(message));
         }
         let budget_usd = budget.map(dollars).transpose()?;
         let change = LimitChange { budget_usd, ..LimitChange::default() };
         let (settings, limits) = (run.settings.clone(), change.apply(run.limits.clone()));
         let input = Input::Resume { settings, limits };
-        let begin = Begin::Resumed { run, input, segments, luggage };
+        let begin = Begin::Resumed { run, input, segments, stored };
         let input = RunInput { begin, terms };
         self.begin(id, input, WorkflowIdReusePolicy::AllowDuplicate).await
     }

@@ -16,7 +16,7 @@ use url::Url;
 use crate::{
     cli::Server,
     codec::StoreCodec,
-    commands::{Failure, failed},
+    failure::{Failure, failed},
     store::Store,
 };
 

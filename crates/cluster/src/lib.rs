@@ -11,7 +11,7 @@
 //! bundle of the workflow's files, which its hash pins. A step is an activity: the worker orders it from the host of that
 //! run on its machine, a process of the local program with the local keeper and step directories.
 //!
-//! Suggested reading order: `messages`, `sequencer`, `luggage`, `world`, `departures`, `workflow`, `hosts`, `sessions`, `checkouts`,
+//! Suggested reading order: `messages`, `sequencer`, `stored`, `world`, `step_queue`, `workflow`, `hosts`, `sessions`, `checkouts`,
 //! `activities`, `worker`, `commands`, `log`, `mirror`.
 
 #![forbid(unsafe_code)]
@@ -26,22 +26,24 @@ pub mod cli;
 mod codec;
 mod commands;
 mod connection;
-mod departures;
+mod failure;
 mod homes;
 mod hosts;
 mod labels;
 mod log;
-mod luggage;
 pub mod messages;
 mod mirror;
 mod queues;
 mod replay;
 mod sequencer;
 mod sessions;
+mod step_queue;
 mod store;
+mod stored;
 mod worker;
 #[expect(missing_docs, reason = "the macros generate items without documentation")]
 pub mod workflow;
 mod world;
 
-pub use commands::{Failure, run};
+pub use commands::run;
+pub use failure::Failure;

@@ -1,5 +1,6 @@
-//! What travels through Temporal, and stays in its histories: inputs and outputs of the workflow and its activities, and
-//! signals. Frozen like the journal: a field may be added if it has a default, and nothing is renamed or removed.
+//! The messages that travel through Temporal and stay in its histories: inputs and outputs of the workflow and its
+//! activities, and signals. Durable like the journal: once a version is released, a field may be added if it has a default, and
+//! nothing is renamed or removed.
 
 use std::collections::BTreeMap;
 
@@ -36,11 +37,9 @@ pub enum Begin {
         /// The resume.
         input: Input,
         /// What it had decided before.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         segments: Vec<Segment>,
-        /// What follows its agents.
-        #[serde(default)]
-        luggage: Luggage,
+        /// What moves with its agents.
+        stored: StoredAgents,
     },
     /// In its middle: the history before was long enough.
     Continued {
@@ -51,23 +50,16 @@ pub enum Begin {
         /// How often all agents have waited for a usage limit.
         limit_waits: u32,
         /// What it had decided before.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         segments: Vec<Segment>,
-        /// The sessions that agents may go on with, and the workers that have them.
-        #[serde(default)]
+        /// The sessions that agents may continue, and the workers that have them.
         homes: Vec<(SessionId, Home)>,
-        /// What follows its agents.
-        #[serde(default)]
-        luggage: Luggage,
+        /// What moves with its agents.
+        stored: StoredAgents,
     },
 }
 
 /// What a run is carried out with.
 #[derive(Debug, Serialize, Deserialize)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is something that a later program has added; histories name them"
-)]
 pub struct Terms {
     /// The hash of the archive with the workflow's files.
     pub bundle: String,
@@ -76,25 +68,10 @@ pub struct Terms {
     /// After how many milliseconds without a heartbeat a step counts as lost.
     pub heartbeat_ms: u64,
     /// After how many steps the history is continued as a new one.
-    #[serde(default = "steps_per_history")]
     pub steps_per_history: u32,
-    /// Whether everything that is decided is kept in the store when a history ends, for mirrors. Histories of programs
-    /// that kept nothing have no such activity.
-    #[serde(default)]
-    pub keeps_records: bool,
-    /// Whether the next turn of a session is offered to the worker that had the last one.
-    #[serde(default)]
-    pub prefers_homes: bool,
     /// The repository whose checkouts move with the agents; `None` if all workers see the working directory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<Repository>,
-    /// Whether workers make the worktrees of forks in the shared working directory. Earlier programs did not.
-    #[serde(default)]
-    pub makes_worktrees: bool,
-    /// Whether only some more steps than workers carry out are in flight, and histories are cut by steps that have ended.
-    /// Earlier programs launched all that were ready, and counted these.
-    #[serde(default)]
-    pub limits_flights: bool,
 }
 
 /// The worker that had the last turn of a session.
@@ -103,7 +80,6 @@ pub struct Home {
     /// Its name.
     pub worker: String,
     /// Its labels.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
 }
 
@@ -132,11 +108,9 @@ pub struct RunOutput {
     pub run: Run,
     /// What it was carried out with, for when it is resumed.
     pub terms: Terms,
-    /// What follows its agents, for the same reason.
-    #[serde(default)]
-    pub luggage: Luggage,
+    /// What moves with its agents, for the same reason.
+    pub stored: StoredAgents,
     /// Everything that was decided.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<Segment>,
 }
 
@@ -157,7 +131,7 @@ pub struct Entry {
     /// Its records.
     pub records: Vec<Record>,
     /// The files of the step that it is about the end of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<StepFiles>,
 }
 
@@ -173,8 +147,8 @@ pub struct StepFiles {
 /// A page of what a run has decided.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Page {
-    /// The hash of the archive with the workflow's files; `None` if nothing is kept.
-    pub bundle: Option<String>,
+    /// The hash of the archive with the workflow's files.
+    pub bundle: String,
     /// What is in the store.
     pub segments: Vec<Segment>,
     /// The next decisions, if they are in no segment.
@@ -183,22 +157,21 @@ pub struct Page {
     pub decisions: u64,
 }
 
-/// What follows the agents of a run from worker to worker, by agent.
+/// Sessions and checkouts that move with the agents of a run between workers, by agent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Luggage(pub(crate) BTreeMap<AgentId, AgentLuggage>);
+pub struct StoredAgents(pub(crate) BTreeMap<AgentId, StoredAgent>);
 
-/// What follows one agent.
+/// What moves with one agent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct AgentLuggage {
+pub struct StoredAgent {
     /// The files of its sessions after their last turns: hashes of lists in the store.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sessions: BTreeMap<SessionId, String>,
     /// Its checkout after its last step, if checkouts move.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub checkout: Option<StoredCheckout>,
     /// The agent that forked it: its branch is in the checkout of that one, too.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<AgentId>,
 }
 
@@ -210,10 +183,9 @@ pub struct StoredCheckout {
     /// The commit that has everything of it.
     pub commit: String,
     /// The bundles that lead from the start of the run to that commit, in this order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bundles: Vec<StoredBundle>,
     /// Why that commit does not have all that the steps of the agent have left: the first reason that a step gave.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
@@ -234,7 +206,6 @@ pub struct CheckoutOrder {
     /// The checkout of the agent.
     pub own: StoredCheckout,
     /// The work of its workers.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<StoredCheckout>,
 }
 
@@ -244,12 +215,9 @@ pub struct Signal {
     /// The input for the machine.
     pub input: Input,
     /// Whether running steps are ended.
-    #[serde(default)]
     pub ends_steps: bool,
-    /// The workers that have steps of the run, so that they hear of it before their next heartbeat. `None` in the signals
-    /// of earlier programs.
-    #[serde(default)]
-    pub workers: Option<Vec<String>>,
+    /// The workers that have steps of the run, so that they learn of it before their next heartbeat.
+    pub workers: Vec<String>,
 }
 
 /// The input of the activity `end_steps`.
@@ -271,19 +239,11 @@ pub struct StepOrder {
     /// The hash of the archive with the workflow's files.
     pub bundle: String,
     /// Whether the step was started before, under an earlier history of the run.
-    #[serde(default)]
     pub is_started: bool,
-    /// Whether it is offered to this worker only because it has the session: it refuses if all its places are taken.
-    #[serde(default)]
-    pub is_offer: bool,
-    /// Whether any worker may refuse it for that reason. Earlier programs do not launch it again.
-    #[serde(default)]
-    pub may_refuse: bool,
     /// The files of the sessions that it needs: hashes of lists in the store.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sessions: BTreeMap<SessionId, String>,
     /// The checkout that it needs, if checkouts move.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub checkout: Option<CheckoutOrder>,
 }
 
@@ -295,19 +255,17 @@ pub struct StepEnd {
     /// The worker that had the step.
     pub worker: String,
     /// The labels of that worker.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-    /// Whether the worker refused an offer; nothing was started.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// Whether the worker refused the step because all its places are taken; nothing was started.
     pub is_refused: bool,
     /// The hash of its packed files, for mirrors.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<String>,
     /// The files of its session, if they can move.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<StoredSession>,
     /// The checkout of its agent, if checkouts move.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub checkout: Option<StoredCheckout>,
 }
 
@@ -341,7 +299,7 @@ pub struct PrepareOrder {
     /// The hash of the archive with the workflow's files.
     pub bundle: String,
     /// The checkout that it needs, if checkouts move.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub checkout: Option<CheckoutOrder>,
 }
 

@@ -30,7 +30,8 @@ use tokio::sync::Notify;
 
 use crate::{
     bundles::Bundles,
-    commands::{Failure, Handle, Talk, failed, tell},
+    commands::{Handle, Talk, tell},
+    failure::{Failure, failed},
     messages::{Entry, Page, RunOutput, STORED, Segment, StepFiles},
     store::{Store, StoreError},
     workflow::RunWorkflow,
@@ -93,10 +94,11 @@ impl Source {
             Some(segment) => self.segment(segment).await?.into_iter().next(),
             None => page.entries.into_iter().next(),
         };
-        page.bundle.zip(first).map(|(bundle, first)| (line(first), bundle)).ok_or_else(|| {
-            Failure::new(format!("run {} was started by a program that kept no records", self.id))
+        let first = first.ok_or_else(|| {
+            Failure::new(format!("the store has no records of run {}", self.id))
                 .with_hint(format!("show its state: raymond cluster show {}", self.id))
-        })
+        })?;
+        Ok((line(first), page.bundle))
     }
 
     /// Appends what is decided, and passes on what users want, until the run ends or rests.
@@ -202,9 +204,8 @@ impl Source {
         let output = self.handle.get_result(WorkflowGetResultOptions::default()).await;
         let RunOutput { terms, segments, .. } =
             output.map_err(failed(&format!("get the end of run {}", self.id)))?;
-        let bundle = terms.keeps_records.then_some(terms.bundle);
         let decisions = segments.iter().map(|segment| segment.entries).sum();
-        Ok(Page { bundle, segments, entries: Vec::new(), decisions })
+        Ok(Page { bundle: terms.bundle, segments, entries: Vec::new(), decisions })
     }
 
     async fn segment(&self, segment: &Segment) -> Result<Vec<Entry>, Failure> {

@@ -11,7 +11,7 @@ use temporalio_sdk::workflow_replayer::{
 
 use crate::{
     bundles::Bundles,
-    commands::{Failure, failed},
+    failure::{Failure, failed},
     workflow::RunWorkflow,
 };
 

@@ -19,13 +19,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     log::Log,
-    messages::{CheckoutOrder, Luggage, Repository, StoredCheckout, StoredSession, Terms},
+    messages::{CheckoutOrder, Repository, StoredAgents, StoredCheckout, StoredSession, Terms},
     world::BundleWorld,
 };
-
-/// Why a worker of a fork gets no worktree in a run that an earlier program has started.
-const NO_WORKTREES: &str =
-    "a run of an earlier program makes no worktrees: start the workflow again";
 
 /// Something that must be done outside of the sequencer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,11 +49,9 @@ pub(crate) struct Sequencer {
     wanted: Vec<Wanted>,
     log: Log,
     /// What follows the agents from worker to worker.
-    luggage: Luggage,
+    stored: StoredAgents,
     /// The repository, if the agents have checkouts that move with them.
     repository: Option<Repository>,
-    /// Whether workers make worktrees.
-    makes_worktrees: bool,
 }
 
 impl Sequencer {
@@ -77,16 +71,14 @@ impl Sequencer {
             effects,
             wanted: Vec::new(),
             log,
-            luggage: Luggage::default(),
+            stored: StoredAgents::default(),
             repository: None,
-            makes_worktrees: false,
         }
     }
 
     /// The same on these terms, with what follows its agents.
-    pub(crate) fn carrying(mut self, luggage: Luggage, terms: &Terms) -> Self {
-        (self.luggage, self.repository) = (luggage, terms.repository.clone());
-        self.makes_worktrees = terms.makes_worktrees;
+    pub(crate) fn carrying(mut self, stored: StoredAgents, terms: &Terms) -> Self {
+        (self.stored, self.repository) = (stored, terms.repository.clone());
         self.take_in();
         self
     }
@@ -164,42 +156,42 @@ impl Sequencer {
         checkout: Option<StoredCheckout>,
     ) {
         if let Some(session) = session {
-            self.luggage.keep_session(&id.agent, session);
+            self.stored.keep_session(&id.agent, session);
         } else if let Some(plan) = self.plan(id).cloned() {
-            self.luggage.forget_session(&id.agent, plan.id());
+            self.stored.forget_session(&id.agent, plan.id());
         }
         if let Some(checkout) = checkout {
-            self.luggage.keep_checkout(&id.agent, checkout);
+            self.stored.keep_checkout(&id.agent, checkout);
         }
     }
 
     /// The sessions that a step needs.
     pub(crate) fn stored_sessions(&self, id: &StepId) -> BTreeMap<SessionId, String> {
-        self.luggage.sessions_for(&self.run, id)
+        self.stored.sessions_for(&self.run, id)
     }
 
     /// The checkout that a step of an agent needs.
     pub(crate) fn checkout(&self, agent: &AgentId) -> Option<CheckoutOrder> {
-        self.luggage.checkout_for(agent, self.repository.as_ref()?)
+        self.stored.checkout_for(agent, self.repository.as_ref()?)
     }
 
     /// The work of all agents.
     pub(crate) fn work(&self) -> Vec<StoredCheckout> {
         let repository = self.repository.as_ref();
-        repository.map_or_else(Vec::new, |repository| self.luggage.work(repository))
+        repository.map_or_else(Vec::new, |repository| self.stored.work(repository))
     }
 
     /// What follows the agents from here on.
-    pub(crate) fn luggage(&self) -> Luggage {
-        let mut luggage = self.luggage.clone();
-        luggage.tidy(&self.run);
-        luggage
+    pub(crate) fn stored(&self) -> StoredAgents {
+        let mut stored = self.stored.clone();
+        stored.tidy(&self.run);
+        stored
     }
 
     /// Gives new agents their checkouts.
     fn take_in(&mut self) {
         if let Some(repository) = &self.repository {
-            self.luggage.take_in(&self.run, repository);
+            self.stored.take_in(&self.run, repository);
         }
     }
 
@@ -243,15 +235,6 @@ impl Sequencer {
         Ok(())
     }
 
-    /// Whether a worker is wanted for the worktree of an agent.
-    fn wants_worktree(&mut self, agent: &AgentId) -> bool {
-        let is_wanted = self.repository.is_none() && self.makes_worktrees;
-        if is_wanted {
-            self.wanted.push(Wanted::Worktree { agent: agent.clone() });
-        }
-        is_wanted
-    }
-
     /// The excerpt of the run for work on the worktree of `agent`.
     pub(crate) fn worktree(&self, agent: &AgentId) -> Run {
         let mut run = self.run.excerpt(agent);
@@ -262,40 +245,33 @@ impl Sequencer {
 
     /// An agent whose checkout moves with it has its worktree already.
     fn make_worktree(&mut self, agent: AgentId, plan: WorktreePlan) -> Result<(), ApplyError> {
-        if self.wants_worktree(&agent) {
+        let Some(Repository { root, .. }) = &self.repository else {
+            self.wanted.push(Wanted::Worktree { agent });
             return Ok(());
-        }
-        let made = if let Some(repository) = &self.repository {
-            let name = plan.name_for(agent.as_str());
-            let branch = format!("raymond/{}/{name}", self.run.id);
-            self.luggage.rename_branch(&agent, &branch);
-            let root = &repository.root;
-            let cwd = if plan.inside.is_empty() {
-                root.clone()
-            } else {
-                format!("{root}/{}", plan.inside)
-            };
-            // Where it would be on one machine. Nothing is there: never a directory of the user, which `raymond prune`
-            // could remove.
-            let path = format!("{root}/.raymond/worktrees/{}/{name}", self.run.id);
-            let WorktreePlan { repository, commit: base, .. } = plan;
-            let worktree = Worktree { path, branch, repository, base, head: None, problem: None };
-            Ok(MadeWorktree { worktree: Box::new(worktree), cwd })
-        } else {
-            Err(NO_WORKTREES.to_owned())
         };
-        self.decide(Input::WorktreeMade { agent, made })
+        let name = plan.name_for(agent.as_str());
+        let branch = format!("raymond/{}/{name}", self.run.id);
+        self.stored.rename_branch(&agent, &branch);
+        let cwd =
+            if plan.inside.is_empty() { root.clone() } else { format!("{root}/{}", plan.inside) };
+        // Where it would be on one machine. Nothing is there: never a directory of the user, which `raymond prune`
+        // could remove.
+        let path = format!("{root}/.raymond/worktrees/{}/{name}", self.run.id);
+        let WorktreePlan { repository, commit: base, .. } = plan;
+        let worktree = Worktree { path, branch, repository, base, head: None, problem: None };
+        let made = MadeWorktree { worktree: Box::new(worktree), cwd };
+        self.decide(Input::WorktreeMade { agent, made: Ok(made) })
     }
 
     /// What an agent whose checkout moves with it leaves is committed already, as far as it could be.
     fn save_worktree(&mut self, agent: AgentId) -> Result<(), ApplyError> {
-        if self.wants_worktree(&agent) {
+        if self.repository.is_none() {
+            self.wanted.push(Wanted::Worktree { agent });
             return Ok(());
         }
-        let own = self.luggage.checkout(&agent);
+        let own = self.stored.checkout(&agent);
         let head = own.map(|own| own.commit.clone());
-        let problem = own.map_or_else(|| Some(NO_WORKTREES.to_owned()), |own| own.problem.clone());
-        let saved = SavedWork { head, problem };
+        let saved = SavedWork { head, problem: own.and_then(|own| own.problem.clone()) };
         self.decide(Input::WorktreeSaved { agent, saved })
     }
 

@@ -10,7 +10,6 @@ use raymond_flow::{
     machine::{Action, Conclusion, Limits, Settings},
     policy::{Forked, Question, Source, Transition},
 };
-use serde_json::json;
 
 use raymond_flow::machine::OnAsk;
 
@@ -138,12 +137,14 @@ fn repository() -> Repository {
 
 /// A run whose agents have checkouts that move with them.
 fn carrying(files: &[(&str, &str)]) -> Sequencer {
-    let terms = json!({
-        "bundle": "x", "coding_agents": CodingAgents::only(Capabilities::FULL),
-        "heartbeat_ms": 1, "repository": repository(),
-    });
-    let terms: Terms = serde_json::from_value(terms).unwrap();
-    sequencer(files, OnAsk::Wait).carrying(Luggage::default(), &terms)
+    let terms = Terms {
+        bundle: "x".to_owned(),
+        coding_agents: CodingAgents::only(Capabilities::FULL),
+        heartbeat_ms: 1,
+        steps_per_history: 1,
+        repository: Some(repository()),
+    };
+    sequencer(files, OnAsk::Wait).carrying(StoredAgents::default(), &terms)
 }
 
 fn left(commit: &str) -> StoredCheckout {
@@ -248,11 +249,11 @@ fn sessions_follow_their_agent_until_it_forgets_them() {
     let ended = Input::Ended { step: step(1), spent: Spent::default(), conclusion };
     all.input(ended, 5).unwrap();
     assert_eq!(all.stored_sessions(&step(2)), [(id.clone(), "f1".to_owned())].into());
-    assert_eq!(all.luggage().0[&AgentId::main()].sessions.len(), 1);
+    assert_eq!(all.stored().0[&AgentId::main()].sessions.len(), 1);
     all.keep(&step(2), None, None);
     assert!(all.stored_sessions(&step(2)).is_empty(), "the stored version is not the newest");
     let reset = Transition::Reset { target: StateName::new("START.md"), cd: None, input: None };
     all.input(followed(2, reset), 5).unwrap();
     assert!(all.stored_sessions(&step(3)).is_empty());
-    assert!(all.luggage().0.is_empty(), "it is forgotten");
+    assert!(all.stored().0.is_empty(), "it is forgotten");
 }

@@ -23,12 +23,11 @@ type Labels = Vec<String>;
 
 /// The steps that are ready or in flight.
 #[derive(Debug)]
-pub(crate) struct Departures {
+pub(crate) struct StepQueue {
     /// Those that workers have since the history before: they are not launched, only awaited.
     found: VecDeque<(StepId, Labels)>,
     gates: BTreeMap<Labels, Gate>,
     in_flight: BTreeMap<StepId, Labels>,
-    is_limited: bool,
     /// Whether somebody looks which steps workers carry out.
     is_looking: bool,
     /// How long until the next look.
@@ -44,40 +43,33 @@ struct Gate {
     allowed: usize,
 }
 
-impl Departures {
-    /// Hands over only some more steps than workers carry out; or, for runs of earlier programs, as many as the server
-    /// takes, in the order in which they became ready.
-    pub(crate) fn new(is_limited: bool) -> Self {
+impl Default for StepQueue {
+    fn default() -> Self {
         Self {
             found: VecDeque::new(),
             gates: BTreeMap::new(),
             in_flight: BTreeMap::new(),
-            is_limited,
             is_looking: false,
             interval: LOOK_INTERVAL,
         }
     }
+}
 
+impl StepQueue {
     /// Adds a step that is ready and needs these labels.
     pub(crate) fn add(&mut self, id: StepId, labels: Labels) {
         self.gate(labels).1.ready.push_back(id);
     }
 
-    /// Adds a step that a worker has. It goes before all others: the worker ends it unless somebody awaits it soon. Runs of
-    /// earlier programs have no such order.
+    /// Adds a step that a worker has. It goes before all others: the worker ends a step that the run does not await soon.
     pub(crate) fn add_found(&mut self, id: StepId, labels: Labels) {
-        if !self.is_limited {
-            return self.add(id, labels);
-        }
         let (labels, gate) = self.gate(labels);
         gate.allowed += 1;
         self.found.push_back((id, labels));
     }
 
     fn gate(&mut self, labels: Labels) -> (Labels, &mut Gate) {
-        let (labels, allowed) =
-            if self.is_limited { (labels, QUEUED_MAX) } else { (Labels::new(), IN_FLIGHT_MAX) };
-        let closed = Gate { ready: VecDeque::new(), in_flight: 0, allowed };
+        let closed = Gate { ready: VecDeque::new(), in_flight: 0, allowed: QUEUED_MAX };
         let gate = self.gates.entry(labels.clone()).or_insert(closed);
         (labels, gate)
     }
@@ -119,7 +111,7 @@ impl Departures {
     /// After which time somebody should look which steps workers carry out, and tell the result; `None` if nobody should.
     pub(crate) fn begin_look(&mut self) -> Option<Duration> {
         let is_waiting = self.gates.values().any(|gate| !gate.ready.is_empty());
-        let should_look = self.is_limited && !self.is_looking && is_waiting;
+        let should_look = !self.is_looking && is_waiting;
         self.is_looking |= should_look;
         should_look.then_some(self.interval)
     }
@@ -160,93 +152,79 @@ mod tests {
     }
 
     /// So many steps that are ready.
-    fn ready(mut departures: Departures, count: u32) -> Departures {
-        (0..count).for_each(|number| departures.add(step(number), Labels::new()));
-        departures
+    fn ready(mut step_queue: StepQueue, count: u32) -> StepQueue {
+        (0..count).for_each(|number| step_queue.add(step(number), Labels::new()));
+        step_queue
     }
 
     /// Hands over what may go.
-    fn depart(departures: &mut Departures) -> Vec<StepId> {
-        std::iter::from_fn(|| departures.next()).collect()
+    fn depart(step_queue: &mut StepQueue) -> Vec<StepId> {
+        std::iter::from_fn(|| step_queue.next()).collect()
     }
 
     /// The server says that workers have so many of the steps in flight.
-    fn look(departures: &mut Departures, running: usize) -> Duration {
-        let interval = departures.begin_look().unwrap();
-        let queued = departures.in_flight.keys().skip(running).map(StepId::to_string).collect();
-        departures.end_look(Some(queued));
+    fn look(step_queue: &mut StepQueue, running: usize) -> Duration {
+        let interval = step_queue.begin_look().unwrap();
+        let queued = step_queue.in_flight.keys().skip(running).map(StepId::to_string).collect();
+        step_queue.end_look(Some(queued));
         interval
     }
 
     #[test]
     fn some_more_steps_are_in_flight_than_workers_carry_out() {
-        let mut departures = ready(Departures::new(true), 5000);
-        assert_eq!(depart(&mut departures).len(), QUEUED_MAX);
-        look(&mut departures, 150);
-        assert_eq!(depart(&mut departures).len(), 150);
-        assert!(departures.begin_look().is_some());
-        assert!(departures.begin_look().is_none(), "one look at a time");
-        departures.end_look(None);
-        assert_eq!(depart(&mut departures).len(), 0, "as before");
+        let mut step_queue = ready(StepQueue::default(), 5000);
+        assert_eq!(depart(&mut step_queue).len(), QUEUED_MAX);
+        look(&mut step_queue, 150);
+        assert_eq!(depart(&mut step_queue).len(), 150);
+        assert!(step_queue.begin_look().is_some());
+        assert!(step_queue.begin_look().is_none(), "one look at a time");
+        step_queue.end_look(None);
+        assert_eq!(depart(&mut step_queue).len(), 0, "as before");
         for _ in 0..20 {
-            look(&mut departures, IN_FLIGHT_MAX);
-            depart(&mut departures);
+            look(&mut step_queue, IN_FLIGHT_MAX);
+            depart(&mut step_queue);
         }
-        assert_eq!(departures.in_flight.len(), IN_FLIGHT_MAX);
-        departures.land(&step(7));
-        departures.land(&step(7));
-        assert_eq!(depart(&mut departures).len(), 1, "a place for each that has ended");
+        assert_eq!(step_queue.in_flight.len(), IN_FLIGHT_MAX);
+        step_queue.land(&step(7));
+        step_queue.land(&step(7));
+        assert_eq!(depart(&mut step_queue).len(), 1, "a place for each that has ended");
     }
 
     #[test]
     fn steps_whose_label_no_worker_has_do_not_hold_up_others() {
-        let mut departures = Departures::new(true);
-        (0..5000).for_each(|number| departures.add(step(number), gpu()));
-        assert_eq!(depart(&mut departures).len(), QUEUED_MAX);
-        departures.add(step(9000), Labels::new());
-        assert_eq!(depart(&mut departures), [step(9000)]);
-        look(&mut departures, 0);
-        assert_eq!(depart(&mut departures).len(), 0);
+        let mut step_queue = StepQueue::default();
+        (0..5000).for_each(|number| step_queue.add(step(number), gpu()));
+        assert_eq!(depart(&mut step_queue).len(), QUEUED_MAX);
+        step_queue.add(step(9000), Labels::new());
+        assert_eq!(depart(&mut step_queue), [step(9000)]);
+        look(&mut step_queue, 0);
+        assert_eq!(depart(&mut step_queue).len(), 0);
     }
 
     #[test]
     fn nobody_looks_while_no_step_waits() {
-        let mut departures = ready(Departures::new(true), 200);
-        assert_eq!(depart(&mut departures).len(), QUEUED_MAX);
-        assert!(departures.begin_look().is_none());
+        let mut step_queue = ready(StepQueue::default(), 200);
+        assert_eq!(depart(&mut step_queue).len(), QUEUED_MAX);
+        assert!(step_queue.begin_look().is_none());
     }
 
     #[test]
     fn looks_become_rare_while_nothing_changes() {
-        let mut departures = ready(Departures::new(true), 5000);
-        depart(&mut departures);
-        let intervals = [48; 8].map(|running| look(&mut departures, running).as_secs());
+        let mut step_queue = ready(StepQueue::default(), 5000);
+        depart(&mut step_queue);
+        let intervals = [48; 8].map(|running| look(&mut step_queue, running).as_secs());
         assert_eq!(intervals, [2, 2, 4, 8, 16, 32, 60, 60]);
-        look(&mut departures, 49);
-        assert_eq!(look(&mut departures, 49).as_secs(), 2);
+        look(&mut step_queue, 49);
+        assert_eq!(look(&mut step_queue, 49).as_secs(), 2);
     }
 
     #[test]
     fn step_that_a_worker_has_goes_first_and_in_any_case() {
-        let mut departures = ready(Departures::new(true), 5000);
-        (9000..9300).for_each(|number| departures.add_found(step(number), gpu()));
-        (9300..9400).for_each(|number| departures.add_found(step(number), Labels::new()));
-        let departed = depart(&mut departures);
+        let mut step_queue = ready(StepQueue::default(), 5000);
+        (9000..9300).for_each(|number| step_queue.add_found(step(number), gpu()));
+        (9300..9400).for_each(|number| step_queue.add_found(step(number), Labels::new()));
+        let departed = depart(&mut step_queue);
         assert!(departed[..400].iter().all(|id| id.number >= 9000));
         assert_eq!(departed.len(), 400 + QUEUED_MAX);
-    }
-
-    #[test]
-    fn run_of_an_earlier_program_hands_over_what_the_server_takes_in_its_order() {
-        let mut departures = Departures::new(false);
-        departures.add(step(1), gpu());
-        departures.add(step(2), Labels::new());
-        departures.add_found(step(3), gpu());
-        assert_eq!(depart(&mut departures), [1, 2, 3].map(step));
-        let mut departures = ready(departures, 5000);
-        assert_eq!(depart(&mut departures).len(), IN_FLIGHT_MAX - 3);
-        assert!(departures.begin_look().is_none());
-        assert_eq!(departures.drain().len(), 5003 - IN_FLIGHT_MAX);
-        assert_eq!(departures.next(), None);
     }
 }

@@ -10,10 +10,10 @@ use raymond_flow::{
 
 use crate::{
     checkouts::branch,
-    messages::{CheckoutOrder, Luggage, Repository, StoredCheckout, StoredSession},
+    messages::{CheckoutOrder, Repository, StoredAgents, StoredCheckout, StoredSession},
 };
 
-impl Luggage {
+impl StoredAgents {
     /// Remembers a session of an agent as it was after a turn.
     pub(crate) fn keep_session(&mut self, agent: &AgentId, session: StoredSession) {
         self.0.entry(agent.clone()).or_default().sessions.insert(session.id, session.files);
