@@ -12,7 +12,7 @@ use crate::{
     id::StateName,
     scope::ResolveError,
     source::Timeout,
-    tag::{AskTag, ChoicesError, Tag, WrittenChoice, choices},
+    tag::{Attribute, ChoicesError, Tag, TagKind, WrittenChoice, choices},
     text::{Span, Spanned, excerpt},
     world::World,
 };
@@ -111,16 +111,12 @@ pub(super) fn for_authors(tag: &Tag) -> Option<AskProblem> {
 
 /// The part of an `ask` that an entry names `name`.
 pub(super) fn part<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
-    let Tag::Ask(ask) = tag else { return None };
-    let AskTag { question, next, choices, attach, timeout, default } = &**ask;
+    if tag.kind != TagKind::Ask {
+        return None;
+    }
     let found = match name {
-        "question" => Some(question).filter(|question| !question.value.is_empty()),
-        "next" => next.as_ref(),
-        "choices" => choices.as_ref(),
-        "attach" => attach.as_ref(),
-        "timeout" => timeout.as_ref(),
-        "default" => default.as_ref(),
-        _ => None,
+        "question" => Some(&tag.content).filter(|question| !question.value.is_empty()),
+        name => tag.attribute(name),
     };
     found.map(|part| part.value.as_str())
 }
@@ -164,14 +160,12 @@ pub(super) fn filled(tag: &Tag, entry: &AllowedTransition) -> Tag {
         let own = part(tag, name).or_else(|| entry.attributes.get(name).map(String::as_str));
         own.map(|value| Spanned::new(value.to_owned(), Span::default()))
     };
-    Tag::Ask(Box::new(AskTag {
-        question: value("question").unwrap_or_default(),
-        next: value("next"),
-        choices: value("choices"),
-        attach: value("attach"),
-        timeout: value("timeout"),
-        default: value("default"),
-    }))
+    let names = TagKind::Ask.spec().attributes.iter().map(|(name, _)| *name);
+    let attributes = names.filter(|name| *name != "question").filter_map(|name| {
+        let written = Spanned::new(name.to_owned(), Span::default());
+        Some(Attribute { name: written, value: value(name)? })
+    });
+    Tag::new(TagKind::Ask, value("question").unwrap_or_default(), attributes.collect())
 }
 
 /// Whether an entry says everything that a question needs.

@@ -8,7 +8,7 @@ use crate::{
     id::StateName,
     scope::{Folder, ResolveError},
     tag::{Attribute, AttributeRole, Tag, TagError, TagKind, Target},
-    text::{Spanned, excerpt, is_word, looks_like_an_option},
+    text::{Span, Spanned, excerpt, is_word, looks_like_an_option},
     world::{Checkout, World, WorldError},
 };
 
@@ -125,7 +125,7 @@ impl Judge<'_> {
             return self.remind(problem.into());
         }
         let allowed = &self.policy.allowed;
-        let further = further_forks(tag);
+        let further = &tag.more;
         for tag in std::iter::once(tag).chain(further.iter().map(|fork| &fork.value)) {
             let mut matching = self.matching(tag).peekable();
             if matching.peek().is_none() && !allowed.is_empty() {
@@ -171,25 +171,25 @@ impl Judge<'_> {
 
     /// Tag, target and every attribute that the entry names must match; the rest is free.
     fn matches(&self, entry: &AllowedTransition, tag: &Tag) -> bool {
-        if entry.tag != tag.kind() {
+        if entry.tag != tag.kind {
             return false;
         }
         if entry.tag == TagKind::Ask {
             return ask::agrees(entry, tag, |one, other| self.same_state(one, other));
         }
-        let target_matches = match (&entry.target, target_of(tag)) {
+        let target_matches = match (&entry.target, tag.target()) {
             (None, _) => true,
             (Some(allowed), Some(target)) => self.same_state(allowed, &target.value),
             (Some(_), None) => false,
         };
         target_matches
-            && entry.attributes.iter().all(|(name, allowed)| match attribute_of(tag, name) {
+            && entry.attributes.iter().all(|(name, allowed)| match tag.attribute(name) {
                 // The entry completes the tag: isolation must not depend on what a model remembers to write.
                 None => entry.tag.role_of(name) == Some(AttributeRole::Worktree),
                 Some(value) if Some(name.as_str()) == entry.tag.continuation_attribute() => {
-                    self.same_state(allowed, value)
+                    self.same_state(allowed, &value.value)
                 }
-                Some(value) => value == allowed,
+                Some(value) => value.value == *allowed,
             })
     }
 
@@ -220,50 +220,49 @@ impl Judge<'_> {
         tag: &Tag,
         chooser: impl Fn(&Tag, &str) -> Chooser,
     ) -> Result<Transition, Problem> {
-        let state = |target: &Target| self.resolve(&target.value);
-        let text = |text: &Option<Spanned<String>>| text.as_ref().map(|text| text.value.clone());
-        let variables = |attributes: &[Attribute]| self.variables(tag, attributes, &chooser);
-        Ok(match tag {
-            Tag::Goto { target, input } => {
-                Transition::Goto { target: state(target)?, input: text(input) }
+        let text = |name: &str| tag.attribute(name).map(|text| text.value.clone());
+        let here = || self.resolve(&tag.content.value);
+        let directory = || self.directory(tag.attribute("cd"));
+        Ok(match tag.kind {
+            TagKind::Goto => Transition::Goto { target: here()?, input: text("input") },
+            TagKind::Reset => {
+                Transition::Reset { target: here()?, cd: directory()?, input: text("input") }
             }
-            Tag::Reset { target, cd, input } => Transition::Reset {
-                target: state(target)?,
-                cd: self.directory(cd.as_ref())?,
-                input: text(input),
+            TagKind::Call => Transition::Call {
+                target: self.target(&tag.content)?,
+                return_to: self.continuation(tag)?,
+                cd: directory()?,
+                input: text("input"),
+                arguments: self.variables(tag, &chooser)?,
             },
-            Tag::Call { target, return_to, cd, input, arguments } => Transition::Call {
-                target: self.target(target)?,
-                return_to: state(return_to)?,
-                cd: self.directory(cd.as_ref())?,
-                input: text(input),
-                arguments: variables(arguments)?,
+            TagKind::Function => Transition::Function {
+                target: self.target(&tag.content)?,
+                return_to: self.continuation(tag)?,
+                cd: directory()?,
+                model: tag.attribute("model").map(model_name).transpose()?,
+                input: text("input"),
+                arguments: self.variables(tag, &chooser)?,
             },
-            Tag::Function { target, return_to, cd, model, input, arguments } => {
-                Transition::Function {
-                    target: self.target(target)?,
-                    return_to: state(return_to)?,
-                    cd: self.directory(cd.as_ref())?,
-                    model: model.as_ref().map(model_name).transpose()?,
-                    input: text(input),
-                    arguments: variables(arguments)?,
-                }
-            }
-            Tag::Fork { .. } => self.fork(tag, &chooser)?,
-            Tag::Join { target, count, failed, input } => Transition::Join(Join {
-                target: state(target)?,
-                count: whole_number("count", count.as_ref())?,
-                failed: failed.as_ref().map(on_failed).transpose()?.unwrap_or_default(),
-                input: text(input),
+            TagKind::Fork => self.fork(tag, &chooser)?,
+            TagKind::Join => Transition::Join(Join {
+                target: here()?,
+                count: whole_number("count", tag.attribute("count"))?,
+                failed: tag.attribute("failed").map(on_failed).transpose()?.unwrap_or_default(),
+                input: text("input"),
             }),
-            Tag::Ask(_) => {
+            TagKind::Ask => {
                 let JudgeContext { world, cwd, .. } = self.context;
                 let resolve = |name: &str| self.resolve(name);
                 let question = ask::question::<Problem>(tag, cwd, *world, resolve)?;
                 Transition::Ask(Box::new(question))
             }
-            Tag::Result { payload } => Transition::Result { payload: payload.value.clone().into() },
+            TagKind::Result => Transition::Result { payload: tag.content.value.clone().into() },
         })
+    }
+
+    /// The state at which the agent itself continues.
+    fn continuation(&self, tag: &Tag) -> Result<StateName, ResolveError> {
+        self.resolve(tag.continuation().map_or("", |target| &target.value))
     }
 
     /// One fork, or all of one answer.
@@ -274,7 +273,7 @@ impl Judge<'_> {
     ) -> Result<Transition, Problem> {
         let (next, first) = self.forked(tag, chooser)?;
         let mut workers = vec![first];
-        for fork in further_forks(tag) {
+        for fork in &tag.more {
             let (other, worker) = self.forked(&fork.value, chooser)?;
             if other != next {
                 return Err(Problem::DifferentNext { one: next, other });
@@ -290,21 +289,18 @@ impl Judge<'_> {
         tag: &Tag,
         chooser: &impl Fn(&Tag, &str) -> Chooser,
     ) -> Result<(StateName, Forked), Problem> {
-        let Tag::Fork { target, next, cd, limit, worktree, input, attributes, .. } = tag else {
-            return Err(Problem::NotAllowed { tag: written(tag) });
-        };
-        let cd = self.directory(cd.as_ref())?;
+        let cd = self.directory(tag.attribute("cd"))?;
         let declared = || self.matching(tag).find_map(|entry| entry.attributes.get("worktree"));
-        let worktree = worktree.as_ref().map(|text| &text.value).or_else(declared);
+        let worktree = tag.attribute("worktree").map(|text| &text.value).or_else(declared);
         let worker = Forked {
-            target: self.target(target)?,
-            attributes: self.variables(tag, attributes, chooser)?,
-            limit: whole_number("limit", limit.as_ref())?,
+            target: self.target(&tag.content)?,
+            attributes: self.variables(tag, chooser)?,
+            limit: whole_number("limit", tag.attribute("limit"))?,
             worktree: worktree.map(|text| self.worktree(text, cd.as_deref())).transpose()?,
             cd,
-            input: input.as_ref().map(|input| input.value.clone()),
+            input: tag.attribute("input").map(|input| input.value.clone()),
         };
-        Ok((self.resolve(&next.value)?, worker))
+        Ok((self.continuation(tag)?, worker))
     }
 
     /// The worktree that `text` asks for, from the checkout that has the worker's directory.
@@ -327,11 +323,9 @@ impl Judge<'_> {
     fn variables(
         &self,
         tag: &Tag,
-        attributes: &[Attribute],
         chooser: &impl Fn(&Tag, &str) -> Chooser,
     ) -> Result<BTreeMap<String, String>, Problem> {
-        attributes
-            .iter()
+        tag.variables()
             .map(|Attribute { name, value }| {
                 self.variable(&name.value, &value.value, chooser(tag, &name.value))
             })
@@ -419,144 +413,24 @@ fn on_failed(text: &Spanned<String>) -> Result<OnFailed, Problem> {
     OnFailed::of_word(text).ok_or_else(|| Problem::NotOnFailed { text: excerpt(text) })
 }
 
-/// The forks of an answer after the first.
-fn further_forks(tag: &Tag) -> &[Spanned<Tag>] {
-    match tag {
-        Tag::Fork { more, .. } => more,
-        Tag::Goto { .. }
-        | Tag::Reset { .. }
-        | Tag::Call { .. }
-        | Tag::Function { .. }
-        | Tag::Join { .. }
-        | Tag::Ask(_)
-        | Tag::Result { .. } => &[],
-    }
-}
-
-fn target_of(tag: &Tag) -> Option<&Target> {
-    match tag {
-        Tag::Goto { target, .. }
-        | Tag::Reset { target, .. }
-        | Tag::Call { target, .. }
-        | Tag::Function { target, .. }
-        | Tag::Fork { target, .. }
-        | Tag::Join { target, .. } => Some(target),
-        Tag::Ask(_) | Tag::Result { .. } => None,
-    }
-}
-
-/// The variables that a tag sets.
-fn variables_of(tag: &Tag) -> &[Attribute] {
-    match tag {
-        Tag::Call { arguments: variables, .. }
-        | Tag::Function { arguments: variables, .. }
-        | Tag::Fork { attributes: variables, .. } => variables,
-        Tag::Goto { .. }
-        | Tag::Reset { .. }
-        | Tag::Join { .. }
-        | Tag::Ask(_)
-        | Tag::Result { .. } => &[],
-    }
-}
-
-fn attribute_of<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
-    if let Tag::Ask(_) = tag {
-        return ask::part(tag, name);
-    }
-    let value = match (tag, name) {
-        (Tag::Call { return_to, .. } | Tag::Function { return_to, .. }, "return") => {
-            Some(return_to)
-        }
-        (Tag::Fork { next, .. }, "next") => Some(next),
-        (
-            Tag::Reset { cd, .. }
-            | Tag::Call { cd, .. }
-            | Tag::Function { cd, .. }
-            | Tag::Fork { cd, .. },
-            "cd",
-        ) => cd.as_ref(),
-        (Tag::Function { model, .. }, "model") => model.as_ref(),
-        (Tag::Fork { limit, .. }, "limit") => limit.as_ref(),
-        (Tag::Fork { worktree, .. }, "worktree") => worktree.as_ref(),
-        (Tag::Join { count, .. }, "count") => count.as_ref(),
-        (Tag::Join { failed, .. }, "failed") => failed.as_ref(),
-        (
-            Tag::Goto { input, .. }
-            | Tag::Reset { input, .. }
-            | Tag::Call { input, .. }
-            | Tag::Function { input, .. }
-            | Tag::Fork { input, .. }
-            | Tag::Join { input, .. },
-            "input",
-        ) => input.as_ref(),
-        (tag, name) => variables_of(tag)
-            .iter()
-            .find(|attribute| attribute.name.value == name)
-            .map(|attribute| &attribute.value),
-    };
-    value.map(|value| value.value.as_str())
-}
-
 /// The tag that an entry with nothing left open stands for.
 fn authored(entry: &AllowedTransition) -> Tag {
-    let nowhere = |value: &str| Spanned::new(value.to_owned(), crate::text::Span::default());
-    let attribute = |name: &str| entry.attributes.get(name).map(|value| nowhere(value));
-    let required = |name: &str| attribute(name).unwrap_or_else(|| nowhere(""));
-    let variables = || {
-        let pairs = entry.attributes.iter().filter(|(name, _)| entry.tag.role_of(name).is_none());
-        let attribute = |(name, value): (&String, &String)| Attribute {
-            name: nowhere(name),
-            value: nowhere(value),
-        };
-        pairs.map(attribute).collect()
-    };
-    let target = nowhere(entry.target.as_deref().unwrap_or_default());
-    let input = attribute("input");
-    match entry.tag {
-        TagKind::Goto => Tag::Goto { target, input },
-        TagKind::Reset => Tag::Reset { target, cd: attribute("cd"), input },
-        TagKind::Call => Tag::Call {
-            target,
-            return_to: required("return"),
-            cd: attribute("cd"),
-            input,
-            arguments: variables(),
-        },
-        TagKind::Function => Tag::Function {
-            target,
-            return_to: required("return"),
-            cd: attribute("cd"),
-            model: attribute("model"),
-            input,
-            arguments: variables(),
-        },
-        TagKind::Fork => Tag::Fork {
-            target,
-            next: required("next"),
-            cd: attribute("cd"),
-            limit: attribute("limit"),
-            worktree: attribute("worktree"),
-            input,
-            attributes: variables(),
-            more: Vec::new(),
-        },
-        TagKind::Join => {
-            Tag::Join { target, count: attribute("count"), failed: attribute("failed"), input }
-        }
-        TagKind::Ask => ask::filled(&Tag::Ask(Box::default()), entry),
-        TagKind::Result => Tag::Result { payload: nowhere("") },
+    let nowhere = |value: &str| Spanned::new(value.to_owned(), Span::default());
+    let content = nowhere(entry.target.as_deref().unwrap_or_default());
+    if entry.tag == TagKind::Ask {
+        return ask::filled(&Tag::new(entry.tag, content, Vec::new()), entry);
     }
+    let pairs = entry.attributes.iter();
+    let attributes = pairs.map(|(n, v)| Attribute { name: nowhere(n), value: nowhere(v) });
+    Tag::new(entry.tag, content, attributes.collect())
 }
 
 /// The tag in the protocol's own form, for a message.
 fn written(tag: &Tag) -> String {
-    let mut attributes = BTreeMap::new();
-    for (name, _) in tag.kind().spec().attributes {
-        attributes.extend(attribute_of(tag, name).map(|v| ((*name).to_owned(), v.to_owned())));
-    }
-    let pairs = variables_of(tag).iter().map(|a| (a.name.value.clone(), a.value.value.clone()));
-    attributes.extend(pairs);
-    let target = target_of(tag).map(|target| target.value.clone());
+    let pairs = tag.attributes.iter().map(|a| (a.name.value.clone(), a.value.value.clone()));
+    let question = ask::part(tag, "question").map(|text| ("question".to_owned(), text.to_owned()));
+    let attributes = pairs.chain(question).collect();
+    let target = tag.target().map(|target| target.value.clone());
     let (declared, many) = (Vec::new(), false);
-    AllowedTransition { tag: tag.kind(), target, attributes, declared, many }.example()
+    AllowedTransition { tag: tag.kind, target, attributes, declared, many }.example()
 }

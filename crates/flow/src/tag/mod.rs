@@ -25,4 +25,4 @@ pub use parse::{
 };
 pub use scan::{Element, FORKS_MAX, Scan, Scanner, mentions};
 pub use token::{Attribute, OPENING_BYTES_MAX};
-pub use typed::{AskTag, Tag, Target};
+pub use typed::{Tag, Target};

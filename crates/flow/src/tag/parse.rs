@@ -1,6 +1,6 @@
 //! Requires exactly one tag, complete, or says what is missing.
 
-use std::convert::Infallible;
+use std::{collections::BTreeSet, convert::Infallible};
 
 use thiserror::Error;
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 use super::{
-    AskTag, AttributeRole, Tag, TagKind, Target,
+    AttributeRole, Tag, TagKind, Target,
     scan::{ELEMENTS_KEPT_MAX, Element, Fragment, Scan},
     token::Attribute,
 };
@@ -278,9 +278,7 @@ fn forks<E>(
     }
     let mut tags = tags.into_iter();
     let Some(mut first) = tags.next() else { return Ok(Err(TagError::None)) };
-    if let Tag::Fork { more, .. } = &mut first.value {
-        more.extend(tags);
-    }
+    first.value.more.extend(tags);
     Ok(Ok(first))
 }
 
@@ -325,113 +323,47 @@ fn complete(
     let span = element.span;
     let attributes =
         element.attributes.map_err(|why| TagError::Malformed { kind, text: whole.clone(), why })?;
-    let mut attributes = Attributes::new(kind, attributes)?;
-    let tag = match kind {
-        TagKind::Ask => Tag::Ask(Box::new(AskTag {
-            question: trimmed(&content),
-            next: attributes.take_optional_target("next", whole)?,
-            choices: attributes.take("choices"),
-            attach: attributes.take("attach"),
-            timeout: attributes.take("timeout"),
-            default: attributes.take("default"),
-        })),
-        TagKind::Result => Tag::Result { payload: content },
-        TagKind::Goto => {
-            Tag::Goto { target: target(kind, &content, whole)?, input: attributes.take("input") }
-        }
-        TagKind::Reset => Tag::Reset {
-            target: target(kind, &content, whole)?,
-            cd: attributes.take("cd"),
-            input: attributes.take("input"),
-        },
-        TagKind::Call => Tag::Call {
-            return_to: attributes.take_target("return", whole)?,
-            target: target(kind, &content, whole)?,
-            cd: attributes.take("cd"),
-            input: attributes.take("input"),
-            arguments: attributes.rest,
-        },
-        TagKind::Function => Tag::Function {
-            return_to: attributes.take_target("return", whole)?,
-            target: target(kind, &content, whole)?,
-            cd: attributes.take("cd"),
-            model: attributes.take("model"),
-            input: attributes.take("input"),
-            arguments: attributes.rest,
-        },
-        TagKind::Fork => Tag::Fork {
-            next: attributes.take_target("next", whole)?,
-            target: target(kind, &content, whole)?,
-            cd: attributes.take("cd"),
-            limit: attributes.take("limit"),
-            worktree: attributes.take("worktree"),
-            input: attributes.take("input"),
-            attributes: attributes.rest,
-            more: Vec::new(),
-        },
-        TagKind::Join => Tag::Join {
-            target: target(kind, &content, whole)?,
-            count: attributes.take("count"),
-            failed: attributes.take("failed"),
-            input: attributes.take("input"),
-        },
+    let attributes = checked(kind, attributes, whole)?;
+    let content = match kind {
+        TagKind::Ask => trimmed(&content),
+        TagKind::Result => content,
+        TagKind::Goto
+        | TagKind::Reset
+        | TagKind::Call
+        | TagKind::Function
+        | TagKind::Fork
+        | TagKind::Join => check_target(kind, TargetPlace::Content, &content, whole)?,
     };
-    Ok(Spanned::new(tag, span))
+    Ok(Spanned::new(Tag::new(kind, content, attributes), span))
 }
 
-/// The attributes of one tag that have not been taken yet.
-struct Attributes {
+/// The attributes of a tag, if it takes all of them, each once, and none is missing.
+fn checked(
     kind: TagKind,
-    rest: Vec<Attribute>,
-}
-
-impl Attributes {
-    fn new(kind: TagKind, attributes: Vec<Attribute>) -> Result<Self, TagError> {
-        let mut seen = std::collections::BTreeSet::new();
-        for Attribute { name, .. } in &attributes {
-            let is_question = kind.role_of(&name.value) == Some(AttributeRole::Question);
-            if is_question || !kind.takes_attribute(&name.value) {
-                return Err(TagError::UnknownAttribute { kind, name: name.clone() });
-            }
-            if !seen.insert(&*name.value) {
-                return Err(TagError::DuplicateAttribute { kind, name: name.clone() });
-            }
-        }
-        Ok(Self { kind, rest: attributes })
-    }
-
-    fn take(&mut self, name: &str) -> Option<Spanned<String>> {
-        let index = self.rest.iter().position(|attribute| attribute.name.value == name)?;
-        Some(self.rest.remove(index).value)
-    }
-
-    fn take_target(
-        &mut self,
-        name: &'static str,
-        whole: &Spanned<String>,
-    ) -> Result<Target, TagError> {
-        let kind = self.kind;
-        let target = self.take_optional_target(name, whole)?;
-        target.ok_or_else(|| TagError::MissingAttribute { kind, name, text: whole.clone() })
-    }
-
-    fn take_optional_target(
-        &mut self,
-        name: &'static str,
-        whole: &Spanned<String>,
-    ) -> Result<Option<Target>, TagError> {
-        let value = self.take(name);
-        let place = TargetPlace::Attribute(name);
-        value.map(|value| check_target(self.kind, place, &value, whole)).transpose()
-    }
-}
-
-fn target(
-    kind: TagKind,
-    content: &Spanned<String>,
+    mut attributes: Vec<Attribute>,
     whole: &Spanned<String>,
-) -> Result<Target, TagError> {
-    check_target(kind, TargetPlace::Content, content, whole)
+) -> Result<Vec<Attribute>, TagError> {
+    let mut seen = BTreeSet::new();
+    for Attribute { name, .. } in &attributes {
+        let is_question = kind.role_of(&name.value) == Some(AttributeRole::Question);
+        if is_question || !kind.takes_attribute(&name.value) {
+            return Err(TagError::UnknownAttribute { kind, name: name.clone() });
+        }
+        if !seen.insert(&*name.value) {
+            return Err(TagError::DuplicateAttribute { kind, name: name.clone() });
+        }
+    }
+    let Some(name) = kind.continuation_attribute() else { return Ok(attributes) };
+    match attributes.iter_mut().find(|attribute| attribute.name.value == name) {
+        Some(Attribute { value, .. }) => {
+            *value = check_target(kind, TargetPlace::Attribute(name), value, whole)?;
+        }
+        None if kind.needs_continuation() => {
+            return Err(TagError::MissingAttribute { kind, name, text: whole.clone() });
+        }
+        None => {}
+    }
+    Ok(attributes)
 }
 
 fn check_target(

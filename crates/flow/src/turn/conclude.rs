@@ -27,7 +27,6 @@ const COST_MAX: Usd = Usd::from_billionths(100_000 * 1_000_000_000);
 
 /// What the engine saw of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "one exists at a time, and lives for one decision")]
 pub enum Outcome {
     /// A script ended or was killed.
     Script {
@@ -455,7 +454,7 @@ fn evaluator_reply(
 }
 
 fn is_accept(tag: &Tag) -> bool {
-    matches!(tag, Tag::Result { payload } if payload.value.trim() == "accept")
+    tag.kind == TagKind::Result && tag.content.value.trim() == "accept"
 }
 
 fn evaluator_name(evaluation: &Evaluation) -> String {

@@ -6,7 +6,7 @@ use raymond_flow::{
         TIMEOUT, Via,
     },
     policy::Transition,
-    tag::{QUESTION_BYTES_MAX, Tag, parse},
+    tag::{QUESTION_BYTES_MAX, Tag, TagKind, parse},
     world::MemoryWorld,
 };
 
@@ -272,7 +272,7 @@ fn evaluator_can_put_a_question_in_the_place_of_a_transition() {
 #[test]
 fn question_may_mention_its_own_tag() {
     let question = |text: &str| match parse(text).map(|tag| tag.value) {
-        Ok(Tag::Ask(ask)) => ask.question.value,
+        Ok(Tag { kind: TagKind::Ask, content, .. }) => content.value,
         other => panic!("{other:?}"),
     };
     assert_eq!(question("<ask next=\"A\">What does <ask> mean?</ask>"), "What does <ask> mean?");

@@ -16,7 +16,7 @@ use raymond_flow::{
     policy::Transition,
     prompt::{Variables, render},
     source::{Platform, StateFile},
-    tag::{Scan, Scanner, Tag, TagError, parse},
+    tag::{Scan, Scanner, Tag, TagError, TagKind, parse},
     turn::{Exit, Outcome},
     world::MemoryWorld,
 };
@@ -528,15 +528,12 @@ proptest! {
     fn tag_that_is_written_is_the_tag_that_is_read(text in answer()) {
         if let Ok(tag) = parse(&text) {
             // Surrounding prose without brackets changes nothing but places.
-            let padded = parse(&format!("before {text} after")).map(|tag| tag.value.kind());
-            prop_assert_eq!(padded, Ok(tag.value.kind()));
-            let forks = match &tag.value {
-                Tag::Fork { more, .. } => more.len() + 1,
-                _ => 1,
-            };
+            let padded = parse(&format!("before {text} after")).map(|tag| tag.value.kind);
+            prop_assert_eq!(padded, Ok(tag.value.kind));
+            let forks = tag.value.more.len() + 1;
             let twice = parse(&format!("{text}{text}"));
             let is_several = match twice.map(|tag| tag.value) {
-                Ok(Tag::Fork { more, .. }) => more.len() + 1 == 2 * forks,
+                Ok(Tag { kind: TagKind::Fork, more, .. }) => more.len() + 1 == 2 * forks,
                 Ok(_) => false,
                 Err(error) => matches!(error, TagError::Several { count: 2, .. }),
             };
@@ -554,7 +551,7 @@ proptest! {
         let raw = pieces.concat();
         let text = format!("{before}<result>{raw}</result>");
         match parse(&text).map(|tag| tag.value) {
-            Ok(Tag::Result { payload }) => {
+            Ok(Tag { kind: TagKind::Result, content: payload, .. }) => {
                 // A line in the payload that begins or ends like a payload may be taken for its end.
                 let is_odd = raw.lines().skip(1).any(|line| line.trim_start().starts_with("<result>"))
                     || raw.lines().any(|line| line.trim_end().ends_with("</result>"));

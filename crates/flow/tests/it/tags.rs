@@ -32,6 +32,17 @@ fn attribute(text: &str, name: &str, value: &str) -> Attribute {
     }
 }
 
+/// A tag without attributes.
+fn plain(kind: TagKind, content: Spanned<String>) -> Tag {
+    Tag::new(kind, content, Vec::new())
+}
+
+/// The call of `A.md` that returns to `B.md`, however that is written in `text`.
+fn returning(text: &str) -> Tag {
+    let return_to = Attribute { name: at(text, "return"), value: at(text, "B.md") };
+    Tag::new(TagKind::Call, at(text, "A.md"), vec![return_to])
+}
+
 /// The valid tag `tag`, which is written as `whole` in `text`.
 #[expect(clippy::unnecessary_wraps, reason = "compared with the result of `parse`")]
 fn found(text: &str, whole: &str, tag: Tag) -> Result<Spanned<Tag>, TagError> {
@@ -41,7 +52,7 @@ fn found(text: &str, whole: &str, tag: Tag) -> Result<Spanned<Tag>, TagError> {
 /// The state of the `<goto>` that must be in `text`.
 fn goto_target(text: &str) -> String {
     match parse(text).map(|tag| tag.value) {
-        Ok(Tag::Goto { target, .. }) => target.value,
+        Ok(Tag { kind: TagKind::Goto, content, .. }) => content.value,
         other => panic!("{text:?} is not one <goto>: {other:?}"),
     }
 }
@@ -49,7 +60,7 @@ fn goto_target(text: &str) -> String {
 /// The payload of the `<result>` that must be in `text`.
 fn payload(text: &str) -> String {
     match parse(text).map(|tag| tag.value) {
-        Ok(Tag::Result { payload }) => payload.value,
+        Ok(Tag { kind: TagKind::Result, content, .. }) => content.value,
         other => panic!("{text:?} is not one <result>: {other:?}"),
     }
 }
@@ -94,52 +105,38 @@ fn tag_of(scan: Scan, bytes: &[u8]) -> Result<Spanned<Tag>, TagError> {
 #[test]
 fn goto_names_its_target() {
     let text = "All done.\n<goto>NEXT.md</goto>\n";
-    let tag = Tag::Goto { target: at(text, "NEXT.md"), input: None };
+    let tag = plain(TagKind::Goto, at(text, "NEXT.md"));
     assert_eq!(parse(text), found(text, "<goto>NEXT.md</goto>", tag));
 }
 
 #[test]
 fn reset_needs_nothing_but_its_target() {
     let text = "<reset>PHASE2.md</reset>";
-    let tag = Tag::Reset { target: at(text, "PHASE2.md"), cd: None, input: None };
+    let tag = plain(TagKind::Reset, at(text, "PHASE2.md"));
     assert_eq!(parse(text), found(text, text, tag));
 }
 
 #[test]
 fn reset_may_change_the_directory() {
     let text = r#"<reset cd="../work tree">PHASE2.md</reset>"#;
-    let tag = Tag::Reset {
-        target: at(text, "PHASE2.md"),
-        cd: Some(at(text, "../work tree")),
-        input: None,
-    };
+    let attributes = vec![attribute(text, "cd", "../work tree")];
+    let tag = Tag::new(TagKind::Reset, at(text, "PHASE2.md"), attributes);
     assert_eq!(parse(text), found(text, text, tag));
 }
 
 #[test]
 fn call_names_its_target_and_where_to_return() {
     let text = r#"<call return="SUMMARIZE.md">RESEARCH.md</call>"#;
-    let tag = Tag::Call {
-        target: at(text, "RESEARCH.md"),
-        return_to: at(text, "SUMMARIZE.md"),
-        cd: None,
-        input: None,
-        arguments: vec![],
-    };
+    let attributes = vec![attribute(text, "return", "SUMMARIZE.md")];
+    let tag = Tag::new(TagKind::Call, at(text, "RESEARCH.md"), attributes);
     assert_eq!(parse(text), found(text, text, tag));
 }
 
 #[test]
 fn function_names_its_target_and_where_to_return() {
     let text = r#"<function return="NEXT.md">EVAL.md</function>"#;
-    let tag = Tag::Function {
-        target: at(text, "EVAL.md"),
-        return_to: at(text, "NEXT.md"),
-        cd: None,
-        model: None,
-        input: None,
-        arguments: vec![],
-    };
+    let attributes = vec![attribute(text, "return", "NEXT.md")];
+    let tag = Tag::new(TagKind::Function, at(text, "EVAL.md"), attributes);
     assert_eq!(parse(text), found(text, text, tag));
 }
 
@@ -149,69 +146,48 @@ fn subtasks_may_name_a_directory() {
         ("call", r#"<call return="NEXT.md" cd="../x">EVAL.md</call>"#),
         ("function", r#"<function return="NEXT.md" cd="../x">EVAL.md</function>"#),
     ] {
-        let Ok(Spanned { value: Tag::Call { cd, .. } | Tag::Function { cd, .. }, .. }) =
-            parse(text)
-        else {
-            panic!("{name}");
-        };
-        assert_eq!(cd, Some(at(text, "../x")));
+        let tag = parse(text).unwrap().value;
+        assert_eq!(tag.kind.name(), name);
+        assert_eq!(tag.attribute("cd"), Some(&at(text, "../x")));
     }
 }
 
 #[test]
 fn function_may_name_a_model() {
     let text = r#"<function model="haiku" return="NEXT.md">EVAL.md</function>"#;
-    let tag = Tag::Function {
-        target: at(text, "EVAL.md"),
-        return_to: at(text, "NEXT.md"),
-        cd: None,
-        model: Some(at(text, "haiku")),
-        input: None,
-        arguments: vec![],
-    };
+    let attributes = vec![attribute(text, "model", "haiku"), attribute(text, "return", "NEXT.md")];
+    let tag = Tag::new(TagKind::Function, at(text, "EVAL.md"), attributes);
     assert_eq!(parse(text), found(text, text, tag));
 }
 
 #[test]
 fn fork_names_its_worker_and_where_the_parent_continues() {
     let text = r#"<fork next="DISPATCH.md">WORKER.md</fork>"#;
-    let tag = Tag::Fork {
-        target: at(text, "WORKER.md"),
-        next: at(text, "DISPATCH.md"),
-        cd: None,
-        limit: None,
-        worktree: None,
-        input: None,
-        more: vec![],
-        attributes: vec![],
-    };
+    let attributes = vec![attribute(text, "next", "DISPATCH.md")];
+    let tag = Tag::new(TagKind::Fork, at(text, "WORKER.md"), attributes);
     assert_eq!(parse(text), found(text, text, tag));
 }
 
 #[test]
-fn fork_keeps_its_other_attributes_in_the_order_written() {
+fn fork_keeps_its_attributes_in_the_order_written() {
     let text = r#"<fork zeta="1" next="DISPATCH.md" item="issue 195" cd="/wt/a" alpha="">WORKER.md</fork>"#;
-    let tag = Tag::Fork {
-        target: at(text, "WORKER.md"),
-        next: at(text, "DISPATCH.md"),
-        cd: Some(at(text, "/wt/a")),
-        limit: None,
-        worktree: None,
-        input: None,
-        more: vec![],
-        attributes: vec![
-            attribute(text, "zeta", "1"),
-            attribute(text, "item", "issue 195"),
-            attribute(text, "alpha", ""),
-        ],
-    };
+    let attributes = vec![
+        attribute(text, "zeta", "1"),
+        attribute(text, "next", "DISPATCH.md"),
+        attribute(text, "item", "issue 195"),
+        attribute(text, "cd", "/wt/a"),
+        attribute(text, "alpha", ""),
+    ];
+    let tag = Tag::new(TagKind::Fork, at(text, "WORKER.md"), attributes);
+    let variables: Vec<_> = tag.variables().map(|own| own.name.value.as_str()).collect();
+    assert_eq!(variables, ["zeta", "item", "alpha"]);
     assert_eq!(parse(text), found(text, text, tag));
 }
 
 #[test]
 fn result_carries_its_payload() {
     let text = "Here it is: <result>42 things</result>.";
-    let tag = Tag::Result { payload: at(text, "42 things") };
+    let tag = plain(TagKind::Result, at(text, "42 things"));
     assert_eq!(parse(text), found(text, "<result>42 things</result>", tag));
 }
 
@@ -229,7 +205,7 @@ fn every_tag_knows_its_kind() {
     ];
     assert_eq!(samples.map(|(kind, _)| kind), TagKind::ALL);
     for (kind, text) in samples {
-        assert_eq!(parse(text).map(|tag| tag.value.kind()), Ok(kind), "{text}");
+        assert_eq!(parse(text).map(|tag| tag.value.kind), Ok(kind), "{text}");
     }
 }
 
@@ -238,80 +214,51 @@ fn every_tag_knows_its_kind() {
 #[test]
 fn attribute_takes_single_quotes() {
     let text = "<call return='B.md'>A.md</call>";
-    let tag = Tag::Call {
-        target: at(text, "A.md"),
-        return_to: at(text, "B.md"),
-        cd: None,
-        input: None,
-        arguments: vec![],
-    };
+    let tag = returning(text);
     assert_eq!(parse(text), found(text, text, tag));
 }
 
 #[test]
 fn attribute_may_hold_the_other_quote() {
     let text = r#"<fork next='B.md' say="it's" cd='a "b" c'>A.md</fork>"#;
-    let tag = Tag::Fork {
-        target: at(text, "A.md"),
-        next: at(text, "B.md"),
-        cd: Some(at(text, r#"a "b" c"#)),
-        limit: None,
-        worktree: None,
-        input: None,
-        more: vec![],
-        attributes: vec![attribute(text, "say", "it's")],
-    };
+    let attributes = vec![
+        Attribute { name: at(text, "next"), value: at(text, "B.md") },
+        attribute(text, "say", "it's"),
+        Attribute { name: at(text, "cd"), value: at(text, r#"a "b" c"#) },
+    ];
+    let tag = Tag::new(TagKind::Fork, at(text, "A.md"), attributes);
     assert_eq!(parse(text), found(text, text, tag));
 }
 
 #[test]
 fn attribute_value_is_passed_as_it_is() {
     let text = "<fork next=\"B\" item=\" two\n lines &amp; \\n {{x}} \">A</fork>";
-    let Ok(Tag::Fork { attributes, .. }) = parse(text).map(|tag| tag.value) else {
-        panic!("not a fork");
-    };
-    assert_eq!(attributes, [attribute(text, "item", " two\n lines &amp; \\n {{x}} ")]);
+    let item = attribute(text, "item", " two\n lines &amp; \\n {{x}} ");
+    let tag = parse(text).unwrap().value;
+    assert_eq!(tag.variables().collect::<Vec<_>>(), [&item]);
 }
 
 #[test]
 fn attribute_value_may_hold_brackets_and_whole_tags() {
     let text = r#"<fork next="B" item="a > b <goto>C</goto>">A</fork>"#;
-    let tag = Tag::Fork {
-        target: Spanned::new("A".to_owned(), Span::new(43, 44)),
-        next: Spanned::new("B".to_owned(), Span::new(12, 13)),
-        cd: None,
-        limit: None,
-        worktree: None,
-        input: None,
-        more: vec![],
-        attributes: vec![attribute(text, "item", "a > b <goto>C</goto>")],
-    };
+    let attributes =
+        vec![attribute(text, "next", "B"), attribute(text, "item", "a > b <goto>C</goto>")];
+    let target = Spanned::new("A".to_owned(), Span::new(43, 44));
+    let tag = Tag::new(TagKind::Fork, target, attributes);
     assert_eq!(parse(text), found(text, text, tag));
 }
 
 #[test]
 fn whitespace_may_stand_around_attributes_and_equals_signs() {
     let text = "<call\r\n\treturn = \"B.md\"\n >A.md</call\n>";
-    let tag = Tag::Call {
-        target: at(text, "A.md"),
-        return_to: at(text, "B.md"),
-        cd: None,
-        input: None,
-        arguments: vec![],
-    };
+    let tag = returning(text);
     assert_eq!(parse(text), found(text, text, tag));
 }
 
 #[test]
 fn continuation_is_trimmed_like_a_target() {
     let text = "<call return=\" B.md\n\">A.md</call>";
-    let tag = Tag::Call {
-        target: at(text, "A.md"),
-        return_to: at(text, "B.md"),
-        cd: None,
-        input: None,
-        arguments: vec![],
-    };
+    let tag = returning(text);
     assert_eq!(parse(text), found(text, text, tag));
 }
 
@@ -404,7 +351,7 @@ fn continuation_that_is_missing_is_named() {
 #[test]
 fn target_is_trimmed_and_its_span_with_it() {
     let text = "<goto>\r\n  NEXT.md\t\r\n</goto>";
-    let tag = Tag::Goto { target: at(text, "NEXT.md"), input: None };
+    let tag = plain(TagKind::Goto, at(text, "NEXT.md"));
     assert_eq!(parse(text), found(text, text, tag));
 }
 
@@ -565,7 +512,7 @@ fn target_without_end_is_refused_without_reading_all_of_it() {
 #[test]
 fn target_may_have_much_whitespace_around_it() {
     let text = format!("<goto>{}A.md{}</goto>", "\n".repeat(2000), " ".repeat(2000));
-    let tag = Tag::Goto { target: at(&text, "A.md"), input: None };
+    let tag = plain(TagKind::Goto, at(&text, "A.md"));
     assert_eq!(parse(&text), found(&text, &text, tag));
 }
 
@@ -614,7 +561,7 @@ fn tags_inside_a_payload_are_payload() {
 #[test]
 fn nested_results_that_balance_are_one_result() {
     let text = "<result>a <result>b</result> c <result></result></result>";
-    let tag = Tag::Result { payload: at(text, "a <result>b</result> c <result></result>") };
+    let tag = plain(TagKind::Result, at(text, "a <result>b</result> c <result></result>"));
     assert_eq!(parse(text), found(text, text, tag));
 }
 
@@ -851,7 +798,7 @@ fn tag_after_an_endless_opening_tag_is_found() {
 #[test]
 fn closing_tag_ends_the_nearest_opening_tag_of_its_name() {
     let text = "write <goto> then <goto>B</goto>";
-    let tag = Tag::Goto { target: at(text, "B"), input: None };
+    let tag = plain(TagKind::Goto, at(text, "B"));
     assert_eq!(parse(text), found(text, "<goto>B</goto>", tag));
 }
 
@@ -930,7 +877,7 @@ fn result_with_more_mentions_than_are_kept_is_whole_or_refused() {
     let deep = format!("<result>{}{} </result>", "<result>".repeat(200), "</result>".repeat(200));
     let whole = deep.get("<result>".len()..deep.len() - "</result>".len()).unwrap();
     match parse(&deep) {
-        Ok(tag) => assert_eq!(tag.value, Tag::Result { payload: at(&deep, whole) }),
+        Ok(tag) => assert_eq!(tag.value, plain(TagKind::Result, at(&deep, whole))),
         Err(error) => assert!(matches!(error, TagError::AmbiguousPayload { .. }), "{error}"),
     }
     let raw = "a mention of </result> ".repeat(300);
@@ -961,7 +908,7 @@ fn payload_with_many_mentions_stays_a_payload() {
 fn bytes_that_are_not_text_hide_no_tag() {
     let bytes = b"\xff\xfe\0\x80<\xff<goto\0>\xc3<goto>A</goto>\0\xff";
     let target = Spanned::new("A".to_owned(), Span::new(20, 21));
-    let tag = Spanned::new(Tag::Goto { target, input: None }, Span::new(14, 28));
+    let tag = Spanned::new(plain(TagKind::Goto, target), Span::new(14, 28));
     assert_eq!(tag_in_bytes(bytes), Ok(tag));
 }
 
@@ -974,7 +921,7 @@ fn nul_in_a_target_is_refused_and_in_a_payload_kept() {
         Err(TagError::NotAFileName { kind, place, target })
     );
     let payload = Spanned::new("A\0B".to_owned(), Span::new(8, 11));
-    let tag = Spanned::new(Tag::Result { payload }, Span::new(0, 20));
+    let tag = Spanned::new(plain(TagKind::Result, payload), Span::new(0, 20));
     assert_eq!(tag_in_bytes(b"<result>A\0B</result>"), Ok(tag));
 }
 
@@ -985,23 +932,19 @@ fn attribute_of_bytes_that_are_not_text_keeps_its_place() {
         name: Spanned::new("item".to_owned(), Span::new(15, 19)),
         value: Spanned::new("\u{fffd}\u{fffd}".to_owned(), Span::new(21, 23)),
     };
-    let tag = Tag::Fork {
-        target: Spanned::new("A".to_owned(), Span::new(25, 26)),
-        next: Spanned::new("B".to_owned(), Span::new(12, 13)),
-        cd: None,
-        limit: None,
-        worktree: None,
-        input: None,
-        more: vec![],
-        attributes: vec![item],
+    let next = Attribute {
+        name: Spanned::new("next".to_owned(), Span::new(6, 10)),
+        value: Spanned::new("B".to_owned(), Span::new(12, 13)),
     };
+    let target = Spanned::new("A".to_owned(), Span::new(25, 26));
+    let tag = Tag::new(TagKind::Fork, target, vec![next, item]);
     assert_eq!(tag_in_bytes(bytes), Ok(Spanned::new(tag, Span::new(0, 33))));
 }
 
 #[test]
 fn target_of_bytes_that_are_not_text_keeps_its_place() {
     let target = Spanned::new("A\u{fffd}".to_owned(), Span::new(6, 8));
-    let tag = Spanned::new(Tag::Goto { target, input: None }, Span::new(0, 15));
+    let tag = Spanned::new(plain(TagKind::Goto, target), Span::new(0, 15));
     assert_eq!(tag_in_bytes(b"<goto>A\xff</goto>"), Ok(tag));
 }
 
@@ -1014,7 +957,7 @@ fn scanner_that_was_given_nothing_finds_nothing() {
     scanner.push(b"");
     scanner.push(b"to>");
     let target = Spanned::new("A".to_owned(), Span::new(6, 7));
-    let tag = Spanned::new(Tag::Goto { target, input: None }, Span::new(0, 14));
+    let tag = Spanned::new(plain(TagKind::Goto, target), Span::new(0, 14));
     assert_eq!(tag_of(scanner.finish(), b"<goto>A</goto>"), Ok(tag));
 }
 

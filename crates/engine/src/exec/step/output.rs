@@ -49,6 +49,8 @@ fn read_span(mut file: &File, span: Span) -> io::Result<String> {
 mod tests {
     use std::fs;
 
+    use raymond_flow::tag::TagKind;
+
     use super::*;
 
     /// The payload of the one tag in the first `bytes` bytes of `output`.
@@ -56,9 +58,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("stdout");
         fs::write(&path, output).unwrap();
-        scan_output(&path, bytes).unwrap().map(|tag| match tag.value {
-            Tag::Result { payload } => payload.value,
-            other => panic!("{other:?}"),
+        scan_output(&path, bytes).unwrap().map(|tag| {
+            assert_eq!(tag.value.kind, TagKind::Result);
+            tag.value.content.value
         })
     }
 
