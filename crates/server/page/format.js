@@ -98,7 +98,7 @@ export function bytes(count) {
   return `${(count / 1024 / 1024).toFixed(1)} MiB`;
 }
 
-/** The beginning of a markdown text for a line: without its marks, and only what stands before a table. @param {string} text */
+/** The beginning of a markdown text for a line: without its marks, and only what stands before a table. Not for what is answered there. @param {string} text */
 export function plain(text) {
   return text.replace(/\s\|.*\|\s*:?-{2,}.*$/s, '').replace(/\*\*|__|`|^#+ /g, '').trim() || text;
 }

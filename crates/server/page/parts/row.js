@@ -2,7 +2,7 @@
 
 import { html, nothing } from '../vendor/lit-html/lit-html.js';
 import { can, choose, failureWords, isOverBudget, raise, resume, sentOf } from '../actions.js';
-import { age, clock, full, moment, now, plain, plural, short, state } from '../format.js';
+import { age, clock, full, moment, now, plural, short, state } from '../format.js';
 import { to } from '../router.js';
 import { store } from '../store.js';
 import { costBar } from './bar.js';
@@ -43,7 +43,7 @@ function running(row) {
     ${quiet > QUIET_MS ? html`<span class="pill">no news for ${short(quiet)}</span>` : nothing}`;
 }
 
-/** Whether all of a question is seen where it is shown in short: only then may it be answered there. @param {Ask} ask */
+/** Whether all of a question is seen where it is shown in a line, as it was written: only then may it be answered there. @param {Ask} ask */
 export function isSeenWhole(ask) {
   return ask.is_whole && ask.question.length <= SEEN_MAX && !ask.question.trim().includes('\n');
 }
@@ -83,7 +83,7 @@ export function rowTemplate(row, options = {}) {
     <span class="mark" title=${word}>${icon(shape)}${options.choose ? html`<input type="checkbox" aria-label="select ${row.run}" .checked=${options.isChosen ?? false}
       @change=${() => options.choose?.(row)}>` : nothing}</span>
     <span class="who"><span class="name">${name}</span> <span class="id">${row.run.startsWith(`${name}-`) ? row.run.slice(name.length + 1) : row.run === name ? '' : row.run}</span></span>
-    <span class="what">${ask ? html`<span class="dim">${ask.agent} asks: </span>${plain(ask.question)}` : what(row)}</span>
+    <span class="what">${ask ? html`<span class="dim">${ask.agent} asks: </span>${ask.question}` : what(row)}</span>
     <span class="acts">${actions(row, ask)}</span>
     ${costBar(row.total_cost_usd, row.group === 'ended' ? null : row.budget_usd)}
     <time class="age" title=${full(since)}>${age(since)}</time>

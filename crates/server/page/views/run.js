@@ -3,7 +3,7 @@
 import { html, nothing } from '../vendor/lit-html/lit-html.js';
 import { askToTell, can, cancel, isOverBudget, raise, resume, stop } from '../actions.js';
 import { ApiError, get, path, stream } from '../api.js';
-import { age, duration, full, moment, now, plain, plural, short, state } from '../format.js';
+import { age, duration, full, moment, now, plural, short, state } from '../format.js';
 import { AgentsPart } from '../parts/agents.js';
 import { costBar, usageBar } from '../parts/bar.js';
 import { costTables } from '../parts/cost.js';
@@ -176,7 +176,7 @@ export function runView({ params: [project, name], query: first }) {
 
   /** What a reader should know first. @param {Run} run */
   function banners(run) {
-    const asks = (run.asks ?? []).map((ask) => html`<div class="banner you asks"><p><b>${ask.agent} asks</b> ${plain(ask.question)}</p><span class="acts">${choices(ask)}</span></div>`);
+    const asks = (run.asks ?? []).map((ask) => html`<div class="banner you asks"><p><b>${ask.agent} asks</b> ${ask.question}</p><span class="acts">${choices(ask)}</span></div>`);
     const limit = run.usage_limit;
     return html`${isRemoved ? html`<p class="banner problem">The files of this run were removed.</p>` : nothing}
       ${run.error ? html`<p class="banner">This run cannot be read to its end, so nothing can be done about it here: ${sentence(run.error)}. In a terminal, <code>raymond resume ${run.run}</code> says how to repair it.</p>` : nothing}

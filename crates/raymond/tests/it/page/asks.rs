@@ -72,7 +72,7 @@ fn question_is_answered_by_click_with_a_comment_and_a_file() {
     let Some(mut desk) = Desk::or_skip(asking()) else { return };
     desk.asks("a");
     desk.until("document.title === '(1) raymond'");
-    assert_eq!(desk.text("[data-run=a] .what"), "main asks: Ship it?");
+    assert_eq!(desk.text("[data-run=a] .what"), "main asks: Ship **it**?");
     desk.press("a");
     desk.until("document.querySelector('.choices')");
     assert_eq!(desk.text(".question strong"), "it");
@@ -153,6 +153,21 @@ fn question_that_a_row_cannot_show_whole_is_answered_only_on_its_page() {
     assert!((1..=200).all(|line| shown.contains(&format!("line {line}"))), "{shown}");
     assert!(shown.contains("and rm -rf /"), "{shown}");
     assert!(desk.project.raymond(&["asks"]).stdout.contains("main.1"), "nothing was answered");
+    desk.is_sound();
+}
+
+#[test]
+fn row_with_choices_shows_every_word_of_its_question() {
+    let project = asking();
+    let question = "Run the tests with cargo | tee log | -- and then delete the production database?";
+    let ask = format!("<ask next=\"LAST\" choices=\"ship|hold\">{question}</ask>");
+    project.write("flow/START.sh", &format!("cat <<'Q'\n{ask}\nQ\n"));
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.asks("a");
+    desk.until("document.querySelector('[data-run=a] .acts button')");
+    assert_eq!(desk.text("[data-run=a] .what"), format!("main asks: {question}"));
+    desk.value("location.hash = document.querySelector('[data-run=a] .cover').hash.replace('/ask/', '/run/').replace('/main.1', ''); 0");
+    desk.until_says(".asks", question);
     desk.is_sound();
 }
 
