@@ -1,6 +1,6 @@
 // What people do to runs and asks. Each returns when the server has confirmed it; what failed is said, and stays on the page.
 
-import { html } from './vendor/lit-html/lit-html.js';
+import { html } from './html.js';
 import { ApiError, path, post } from './api.js';
 import { money, now } from './format.js';
 import { ask as askPerson, say, wordsOf } from './parts/dialog.js';

@@ -1,6 +1,6 @@
 // What is around every page: project, search, what needs a person, and the state of the connection.
 
-import { html, nothing, svg } from './vendor/lit-html/lit-html.js';
+import { html, nothing, svg } from './html.js';
 import { age, clock, money } from './format.js';
 import { needsCount } from './needs.js';
 import { dialogs } from './parts/dialog.js';

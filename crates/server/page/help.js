@@ -1,6 +1,6 @@
 // The keys that every page has, and the list of all that work now.
 
-import { html } from './vendor/lit-html/lit-html.js';
+import { html } from './html.js';
 import { currentKeys } from './keys.js';
 import { ask } from './parts/dialog.js';
 

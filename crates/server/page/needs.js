@@ -2,6 +2,7 @@
 
 import { store, watchRows } from './store.js';
 import { plain } from './format.js';
+import { visible } from './html.js';
 import { to } from './router.js';
 
 /** @import { Row } from './types.d.ts' */
@@ -16,7 +17,7 @@ export function needsCount() {
 /** @param {string} title of the view */
 export function titleOf(title) {
   const count = needsCount();
-  return `${count ? `(${count}) ` : ''}${title ? `${title} · ` : ''}raymond`;
+  return visible(`${count ? `(${count}) ` : ''}${title ? `${title} · ` : ''}raymond`);
 }
 
 /** Whether the browser could show notifications, but was not asked yet. */
@@ -45,7 +46,7 @@ export function startNotices(viewTitle) {
     if (document.hidden) document.title = titleOf(viewTitle());
     const need = newNeed(row, before);
     if (!need || !document.hidden || !store.isLeader || !('Notification' in window) || Notification.permission !== 'granted') return;
-    const shown = new Notification(need.title, { body: need.body.slice(0, 200), tag: `${row.project}/${row.run}` });
+    const shown = new Notification(visible(need.title), { body: visible(need.body).slice(0, 200), tag: `${row.project}/${row.run}` });
     shown.onclick = () => {
       window.focus();
       location.hash = need.address;

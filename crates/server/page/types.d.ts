@@ -231,7 +231,7 @@ export interface Server {
 }
 export interface Attachment { name: string; path?: string; bytes: number | null; sha256?: string | null; shown_as: 'text' | 'image' | 'download' | null; problem?: string | null }
 export interface Answer { label: string | null; text: string | null; by: string | null; how: string | null; at: number }
-export interface AskDetail extends Ask { markdown?: Markdown[]; attachments?: Attachment[]; step?: string | null; answer?: Answer | null }
+export interface AskDetail extends Ask { markdown?: Markdown[] | null; attachments?: Attachment[]; step?: string | null; answer?: Answer | null }
 export type Status = 'running' | 'died' | 'completed' | 'failed' | 'stopped' | 'paused' | 'cancelled' | 'unreadable' | 'foreign';
 export type Group = 'needs_you' | 'running' | 'waiting' | 'ended';
 export interface Summary { needs_you: number; running: number; waiting: number; ended: number; cost_today_usd: number | null }

@@ -158,7 +158,8 @@ fn view(
     json!({
         "project": project.key, "run": run, "ask": question.id, "agent": agent, "name": name,
         "state": question.state, "question": question.text, "is_whole": true,
-        "markdown": markdown::tree(&question.text), "choices": choices.collect::<Vec<_>>(),
+        // What a permission names is shown as it is: a command is no Markdown.
+        "markdown": (!question.is_permission).then(|| markdown::tree(&question.text)), "choices": choices.collect::<Vec<_>>(),
         "next": question.next, "attachments": attachments.collect::<Vec<_>>(),
         "asked_at": question.asked_at_ms, "deadline": question.deadline_ms,
         "default": question.default,

@@ -29,6 +29,7 @@ static FILES: &[PageFile] = files! {
     "format.js",
     "frame.js",
     "help.js",
+    "html.js",
     "icon.svg",
     "index.html",
     "keys.js",

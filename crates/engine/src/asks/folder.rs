@@ -46,6 +46,9 @@ pub struct PublishedQuestion {
     pub state: StateName,
     /// The question.
     pub text: String,
+    /// Whether a coding agent asks for a permission.
+    #[serde(default)]
+    pub is_permission: bool,
     /// The answers that can be chosen; with none, the answer is a free text.
     pub choices: Vec<OfferedAnswer>,
     /// Where a free text leads.
@@ -353,6 +356,7 @@ fn unpublished(
         run: run.to_owned(),
         state: state.clone(),
         text: question.text.clone(),
+        is_permission: question.grants.is_some(),
         choices: offered.collect(),
         next: question.next.clone(),
         attachments: Vec::new(),

@@ -1,6 +1,6 @@
 // The agents of a run: where each is, what it does, and where it returns to.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { repeat } from '../vendor/lit-html/directives/repeat.js';
 import { age, full, money, now, plural, short, state } from '../format.js';
 import { to } from '../router.js';

@@ -1,6 +1,6 @@
 // Files that belong to a question. They need the token, so the page fetches them: text and pictures are shown, the rest is saved.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { blob } from '../api.js';
 import { bytes } from '../format.js';
 import { invalidate } from '../screen.js';

@@ -1,6 +1,6 @@
 // Cost against budget, and use of a provider's limits.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { full, money } from '../format.js';
 import { css } from './css.js';
 

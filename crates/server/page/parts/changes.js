@@ -1,6 +1,6 @@
 // What a worker has changed in its worktree, as a patch.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { get, path } from '../api.js';
 import { invalidate } from '../screen.js';
 import { diffText } from './diff.js';

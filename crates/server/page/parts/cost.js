@@ -1,6 +1,6 @@
 // Tables of cost: by state, model and agent.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { duration, money, state, tokens } from '../format.js';
 import { css } from './css.js';
 

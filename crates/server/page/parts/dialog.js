@@ -1,6 +1,6 @@
 // Questions of the page itself, and its notices. One dialog at a time.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { invalidate } from '../screen.js';
 import { withElement } from './css.js';
 

@@ -1,6 +1,6 @@
 // An edit of a file as lines that were removed and added.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { bytes } from '../format.js';
 
 /** @import { Diff } from '../types.d.ts' */

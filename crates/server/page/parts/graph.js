@@ -1,7 +1,7 @@
 // The graph of a workflow: states with what a run did there, and a dot for each agent, which travels along the line
 // that the agent follows. Fits its box, zooms and pans, and remembers that.
 
-import { html, nothing, svg } from '../vendor/lit-html/lit-html.js';
+import { html, nothing, svg } from '../html.js';
 import { repeat } from '../vendor/lit-html/directives/repeat.js';
 import { money, plural, state as stateName } from '../format.js';
 import { invalidate } from '../screen.js';

@@ -1,6 +1,6 @@
 // What happened in a run, newest last, as `raymond log` tells it.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { get, path } from '../api.js';
 import { clock, full, state } from '../format.js';
 import { to } from '../router.js';

@@ -1,6 +1,6 @@
 // Markdown that the server has parsed, as elements of a fixed set. Text stays text; no string becomes markup here.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 
 /** @import { Markdown, MarkdownElement } from '../types.d.ts' */
 
@@ -16,6 +16,12 @@ export function markdown(nodes, depth = 0) {
 /** A sentence of the program, whose names stand between backticks. @param {string | null | undefined} text */
 export function sentence(text) {
   return (text ?? '').split(/`([^`]*)`/).map((part, index) => (index % 2 ? html`<code>${part}</code>` : part));
+}
+
+/** Whether the elements show every character of the text but spaces: no mark, no link and no cell is left out. @param {Markdown[]} nodes @param {string} text */
+export function showsAll(nodes, text) {
+  const plain = (/** @type {string} */ some) => some.replaceAll(/\s/g, '');
+  return plain(textOf(nodes)) === plain(text);
 }
 
 /** @param {Markdown[] | undefined} nodes @returns {string} */

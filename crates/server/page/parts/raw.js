@@ -1,6 +1,6 @@
 // The raw files of a step, a part at a time.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { part } from '../api.js';
 import { bytes } from '../format.js';
 import { invalidate } from '../screen.js';

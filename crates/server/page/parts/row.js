@@ -1,6 +1,6 @@
 // A run as a row of a list, with what can be done about it there.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { can, choose, failureWords, isOverBudget, raise, resume, sentOf } from '../actions.js';
 import { age, clock, full, moment, now, plural, short, state } from '../format.js';
 import { to } from '../router.js';

@@ -1,6 +1,6 @@
 // With what a run was started.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { full, moment } from '../format.js';
 import { to } from '../router.js';
 

@@ -1,6 +1,6 @@
 // Status as a shape, a colour and a word: never as a colour alone.
 
-import { html, svg } from '../vendor/lit-html/lit-html.js';
+import { html, svg } from '../html.js';
 
 /** @import { Row } from '../types.d.ts' */
 

@@ -1,6 +1,6 @@
 // The steps of a run, newest first, in pages that are fetched as the reader scrolls.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { get, path } from '../api.js';
 import { age, duration, full, money, now, plain, state } from '../format.js';
 import { to } from '../router.js';

@@ -1,6 +1,6 @@
 // The timeline of a run: one lane for each agent, a bar for each step. Idle time is folded; the time can be zoomed.
 
-import { html, nothing, svg } from '../vendor/lit-html/lit-html.js';
+import { html, nothing, svg } from '../html.js';
 import { agent as agentName, clock, duration, money, now, short, state } from '../format.js';
 import { invalidate } from '../screen.js';
 import { withElement } from './css.js';

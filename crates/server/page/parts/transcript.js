@@ -1,6 +1,6 @@
 // What was asked, said and done in a step, as entries that are the same for every coding agent.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { guard } from '../vendor/lit-html/directives/guard.js';
 import { get, stream } from '../api.js';
 import { bytes, duration, money } from '../format.js';

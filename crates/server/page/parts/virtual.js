@@ -1,6 +1,6 @@
 // A long list of rows of one height, of which only those near the window are drawn.
 
-import { html } from '../vendor/lit-html/lit-html.js';
+import { html } from '../html.js';
 import { repeat } from '../vendor/lit-html/directives/repeat.js';
 import { invalidate } from '../screen.js';
 import { css, withElement } from './css.js';

@@ -1,12 +1,12 @@
 // A question of an agent: one card that stays until the answer is durable.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { answer, failureWords, sentOf } from '../actions.js';
 import { ApiError, get, path, upload } from '../api.js';
 import { age, bytes, clock, duration, full, moment, now, state } from '../format.js';
 import { Attachments } from '../parts/attachments.js';
 import { say, wordsOf } from '../parts/dialog.js';
-import { markdown } from '../parts/markdown.js';
+import { markdown, showsAll } from '../parts/markdown.js';
 import { icon } from '../parts/status.js';
 import { TranscriptPart } from '../parts/transcript.js';
 import { go, to } from '../router.js';
@@ -95,6 +95,14 @@ export function askView({ params: [project, run, name] }) {
     transcript.load();
   }
 
+  /** The question whole: what is approved is what is seen. @param {Ask} ask */
+  function asked(ask) {
+    const written = html`<pre class="block as-written">${ask.question}</pre>`;
+    if (!ask.markdown?.length) return html`<div class="question md">${written}</div>`;
+    return html`<div class="question md">${markdown(ask.markdown)}
+      ${showsAll(ask.markdown, ask.question) ? nothing : html`<p class="dim">As written:</p>${written}`}</div>`;
+  }
+
   /** @param {Ask} ask */
   function answered(ask) {
     const given = ask.answer;
@@ -164,7 +172,7 @@ export function askView({ params: [project, run, name] }) {
       const left = (ask.deadline ?? 0) - now();
       return html`<div class="page ask-page"><nav class="crumbs"><a href=${to.home()}>runs</a> / <a href=${to.run(id)}>${run}</a> / <span>question ${name}</span><span class="gap"></span>${others(ask)}</nav>
         <article class="card"><p class="who">${icon('you')}<b>${ask.agent}</b> asks in ${state(ask.state)} <span class="gap"></span><time title=${full(ask.asked_at)}>${age(ask.asked_at)} ago</time></p>
-          <div class="question md">${ask.markdown?.length ? markdown(ask.markdown) : html`<p class="text">${ask.question}</p>`}</div>
+          ${asked(ask)}
           ${attachments.template(ask.attachments ?? [])}
           ${ask.deadline !== null && !ask.answer ? html`<p class="deadline">${icon('waiting')}<span>Without an answer until <time title=${full(ask.deadline)}>${moment(ask.deadline)}</time> (${left > 0 ? `in ${duration(left)}` : 'now'}) the answer is <b>${ask.default}</b>.</span></p>` : nothing}
           ${ask.answer ? answered(ask) : form(ask)}

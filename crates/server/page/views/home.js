@@ -1,6 +1,6 @@
 // Home: every run as a row, those that need a person first.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { repeat } from '../vendor/lit-html/directives/repeat.js';
 import { cancel, can, choose as giveChoice, resume, resumeAll } from '../actions.js';
 import { state } from '../format.js';

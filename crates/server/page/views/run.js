@@ -1,6 +1,6 @@
 // A run: header, graph with agents on it, agents, timeline; and in tabs its steps, cost, log and settings.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { askToTell, can, cancel, isOverBudget, raise, resume, stop } from '../actions.js';
 import { ApiError, get, path, stream } from '../api.js';
 import { age, duration, full, moment, now, plural, short, state } from '../format.js';

@@ -1,6 +1,6 @@
 // A step: what was sent, said, done and answered, what it cost; beside it the steps of the same agent.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { tell } from '../actions.js';
 import { ApiError, get, path } from '../api.js';
 import { age, duration, full, money, now, state, tokens } from '../format.js';

@@ -1,6 +1,6 @@
 // An address that names no page.
 
-import { html } from '../vendor/lit-html/lit-html.js';
+import { html } from '../html.js';
 import { to } from '../router.js';
 
 /** @returns {import('../main.js').View} */

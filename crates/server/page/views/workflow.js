@@ -1,6 +1,6 @@
 // A workflow: its graph, what lint finds, a form that starts it, its runs and what they cost.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { ApiError, get, path, post } from '../api.js';
 import { money, state } from '../format.js';
 import { costTable } from '../parts/cost.js';

@@ -1,6 +1,6 @@
 // The workflows that can be started.
 
-import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { html, nothing } from '../html.js';
 import { get } from '../api.js';
 import { plural } from '../format.js';
 import { say, wordsOf } from '../parts/dialog.js';

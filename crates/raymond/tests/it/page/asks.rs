@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::env::{Desk, PATIENCE};
-use crate::env::{Project, wait_until};
+use crate::env::{Project, agent_table, wait_until};
 
 /// A bitmap of one pixel.
 const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
@@ -159,7 +159,8 @@ fn question_that_a_row_cannot_show_whole_is_answered_only_on_its_page() {
 #[test]
 fn row_with_choices_shows_every_word_of_its_question() {
     let project = asking();
-    let question = "Run the tests with cargo | tee log | -- and then delete the production database?";
+    let question =
+        "Run the tests with cargo | tee log | -- and then delete the production database?";
     let ask = format!("<ask next=\"LAST\" choices=\"ship|hold\">{question}</ask>");
     project.write("flow/START.sh", &format!("cat <<'Q'\n{ask}\nQ\n"));
     let Some(mut desk) = Desk::or_skip(project) else { return };
@@ -168,6 +169,52 @@ fn row_with_choices_shows_every_word_of_its_question() {
     assert_eq!(desk.text("[data-run=a] .what"), format!("main asks: {question}"));
     desk.value("location.hash = document.querySelector('[data-run=a] .cover').hash.replace('/ask/', '/run/').replace('/main.1', ''); 0");
     desk.until_says(".asks", question);
+    desk.is_sound();
+}
+
+#[test]
+fn question_whose_rendering_leaves_something_out_is_also_shown_as_written() {
+    let project = asking();
+    let written = "Deploy to *test*?\n\n[x]: /and-delete-the-database\n\n| a |\n|---|\n| 1 | rm -rf / |\n\n\
+                   ~~~ and-reboot\nls\n~~~\n\nOr \u{202e}txet\u{202c} \u{200b}it?";
+    let shown = written.replace('\u{202e}', "\\u{202e}").replace('\u{202c}', "\\u{202c}");
+    let shown = shown.replace('\u{200b}', "\\u{200b}");
+    let ask = format!("<ask next=\"LAST\" choices=\"ship|hold\">{written}</ask>");
+    project.write("flow/START.sh", &format!("cat <<'Q'\n{ask}\nQ\n"));
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.asks("a");
+    assert_eq!(desk.text("[data-run=a] .what").matches('\u{202e}').count(), 0);
+    desk.go_to_ask("a");
+    assert_eq!(desk.text(".question .as-written"), shown);
+    assert_eq!(desk.text(".question em"), "test");
+    let is_whole = "(([box]) => box.scrollHeight <= box.clientHeight)(document.querySelectorAll('.as-written'))";
+    assert_eq!(desk.value(is_whole), json!(true));
+
+    let plain = "<ask next=\"LAST\" choices=\"ship|hold\">Deploy?\n\nNow?</ask>";
+    desk.project.write("flow/START.sh", &format!("cat <<'Q'\n{plain}\nQ\n"));
+    desk.go("#/");
+    desk.asks("b");
+    desk.go_to_ask("b");
+    assert_eq!(desk.count(".question p"), 2);
+    assert_eq!(desk.count(".question .as-written"), 0);
+    desk.is_sound();
+}
+
+#[test]
+fn command_that_a_permission_names_is_shown_as_it_is() {
+    let project = Project::new([("START.md", "Work, then <result>done</result>.")]);
+    let command = "rm *.o\n    _all_ [x](y) \\ <br>";
+    let reply = json!({ "asks": [{ "tool": "shell", "text": command }], "cost_usd": 0.01 });
+    project.write("reply.json", &format!("{reply}\n"));
+    project.write("agent.sh", "cat > /dev/null; cat reply.json");
+    let agent = format!("bash {}", project.file("agent.sh").display());
+    project.write(".raymond/config.toml", &format!("agent = \"program\"\n{}", agent_table(&agent)));
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.asks("a");
+    desk.go_to_ask("a");
+    assert_eq!(desk.count(".question > *"), 1);
+    let shown = desk.text(".question .as-written");
+    assert!(shown.contains(&format!("\n\n{command}\n\n")), "{shown}");
     desk.is_sound();
 }
 
