@@ -219,7 +219,9 @@ fn of_run(record: &Record, running: u64) -> Option<News> {
             let text = format!("continues run {from} as it {moment}, in branches of its sessions");
             of(Told, Mark::Odd, text)
         }
-        Record::LimitsChanged { limits } => of(Told, Mark::Odd, of_limits(limits)),
+        Record::LimitsChanged { limits } => {
+            of(Told, Mark::Odd, format!("limits changed: {}", of_limits(limits)))
+        }
         Record::UsageLimited { resets_at } => {
             let text = "the provider's usage limit is reached: all agents wait";
             of(Trouble, Mark::Halted, format!("{text} {}", wait(*resets_at)))
@@ -428,12 +430,12 @@ fn of_interrupt(running: u64) -> String {
 }
 
 /// The limits that a user can change.
-fn of_limits(limits: &Limits) -> String {
+pub(crate) fn of_limits(limits: &Limits) -> String {
     let budget = limits.budget_usd.map_or("none".to_owned(), |budget| budget.to_string());
     let states = limits.max_iterations.map_or("none".to_owned(), |most| most.to_string());
     let retry_for = time::duration(std::time::Duration::from_millis(limits.retry_for_ms));
     format!(
-        "limits changed: budget {budget}, iterations {states}, parallel {}, retries {}, retry for {retry_for}",
+        "budget {budget}, iterations {states}, parallel {}, retries {}, retry for {retry_for}",
         limits.max_parallel, limits.max_retries
     )
 }

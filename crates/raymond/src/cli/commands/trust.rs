@@ -13,7 +13,8 @@ use raymond_engine::{
 };
 use raymond_flow::{
     id::RunId,
-    machine::{Record, replay},
+    machine::{Action, Agent, OnAsk, Phase, Record, Run, TurnSettings, Work, Worktree, replay},
+    policy::Transition,
 };
 
 use super::place::{state_dir, typed};
@@ -22,8 +23,11 @@ use crate::{
     config::{Config, Origin},
     failure::Failure,
     out, quote,
-    report::words::count,
+    report::words::{count, of_limits},
 };
+
+/// The power of a run or a turn that was started with `--dangerously-skip-permissions`.
+const UNASKED: &str = "coding agents may use every tool without asking";
 
 /// `raymond trust [DIR]`
 pub(in crate::cli) fn trust(arguments: &Trust) -> Result<ExitCode, Failure> {
@@ -103,7 +107,7 @@ fn settings(config: &Config) -> Vec<String> {
     config.withheld.iter().map(line).collect()
 }
 
-/// A run that came with the project: how it stands, its workflow, and where it would go on.
+/// A run that came with the project: how it stands, its workflow, what it may do, and where it would go on.
 fn shown(state_dir: &StateDir, id: &RunId) -> String {
     let entries = match Journal::read_foreign(&state_dir.run(id).journal) {
         Ok(entries) => entries,
@@ -116,9 +120,75 @@ fn shown(state_dir: &StateDir, id: &RunId) -> String {
         return format!("run      {id}\n");
     };
     let [scope, cwd] = [&started.scope_dir, &started.cwd].map(|path| out::one_line(path));
-    let status = replay(records.iter().cloned());
-    let status = status.map_or_else(|_| "damaged".to_owned(), |run| run.status.to_string());
-    format!("run      {id}  {status}, of {scope} in {cwd}\n")
+    let Ok(run) = replay(records.iter().cloned()) else {
+        return format!("run      {id}  damaged, of {scope} in {cwd}\n");
+    };
+    let head = format!("run      {id}  {}, of {scope} in {cwd}\n", run.status);
+    let lines = powers(&run).into_iter().chain(plans(&run));
+    let lines = lines.map(|line| format!("         {}\n", out::one_line(&line)));
+    std::iter::once(head).chain(lines).collect()
+}
+
+/// What a run may do when it goes on.
+fn powers(run: &Run) -> Vec<String> {
+    let settings = &run.settings;
+    let mut lines = Vec::new();
+    if settings.skip_permissions {
+        lines.push(UNASKED.to_owned());
+    }
+    lines.extend(settings.agent.as_ref().map(|agent| format!("coding agent {agent}")));
+    if !settings.failover.order.is_empty() {
+        lines.push(format!("failover to {}", settings.failover.order.join(", ")));
+    }
+    match settings.on_ask {
+        OnAsk::Wait | OnAsk::Pause => {}
+        OnAsk::Default => lines.push("its questions get their default answers".to_owned()),
+        OnAsk::Fail => lines.push("its questions fail".to_owned()),
+    }
+    lines.push(format!("{}; {} spent", of_limits(&run.limits), run.total_cost_usd));
+    let worktrees = run.worktrees.iter();
+    lines.extend(worktrees.map(|(agent, Worktree { path, branch, repository, .. })| {
+        format!("worktree of {agent}: {path}, branch {branch} of {repository}")
+    }));
+    lines
+}
+
+/// Where the agents of a run go on, and with what.
+fn plans(run: &Run) -> Vec<String> {
+    let chosen = |next: &Transition| Some(format!("has chosen {}", serde_json::json!(next)));
+    let plan = |agent: &&Agent| {
+        let Agent { id, current_state, cwd, phase, .. } = agent;
+        let next = match (phase, phase.work()) {
+            (Phase::Asking { question, .. }, _) => Some(format!("asks: {}", question.text)),
+            (Phase::Held { asked, .. }, _) => chosen(asked),
+            (_, Some(Work::Follow { transition, .. })) => chosen(transition),
+            _ => None,
+        };
+        let settings = settings_of(phase);
+        let skips = settings.is_some_and(|own| own.skip_permissions).then_some(UNASKED.to_owned());
+        let own = settings.and_then(|own| own.agent.as_ref());
+        let own = own.map(|agent| format!("coding agent {agent}"));
+        let tools = settings.map(|own| own.tools.iter().chain([&own.granted]).flatten());
+        let tools = tools.into_iter().flatten().map(|tool| format!("allowed: {tool}"));
+        let head = format!("{id} goes on in {}, in {cwd}", current_state.as_str());
+        let parts = [Some(head), next, skips, own].into_iter().flatten().chain(tools);
+        parts.collect::<Vec<_>>().join("; ")
+    };
+    run.agents_by_birth().iter().map(plan).collect()
+}
+
+/// The settings of the turns that the agent is in the middle of.
+fn settings_of(phase: &Phase) -> Option<&TurnSettings> {
+    if let Some(Action::Turn(turn)) = phase.step().map(|step| &step.action) {
+        return Some(&turn.settings);
+    }
+    let visit = match (phase, phase.work()) {
+        (Phase::Asking { question, .. }, _) => question.continues.as_deref(),
+        (_, Some(Work::Remind(reminder))) => Some(&reminder.visit),
+        (_, Some(Work::Evaluate(evaluation))) => Some(&evaluation.visit),
+        _ => None,
+    };
+    visit.map(|visit| &visit.settings)
 }
 
 /// Asks for the settings of the project that give power, before anything of it is started: a user at a terminal, once for

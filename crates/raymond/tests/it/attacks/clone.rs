@@ -48,11 +48,50 @@ fn run_that_came_with_a_clone_is_not_resumed_by_any_command_until_it_is_trusted(
         let ran = Ran::of(&there.current_dir(elsewhere.path()).output().unwrap());
         assert!(ran.stderr.contains("raymond trust -") && ran.stderr.contains(here), "{ran:?}");
     }
-    let would =
-        format!("run      planted  running, of {0}/flow in {0}\n", project.path().display());
+    let would = format!(
+        "run      planted  running, of {0}/flow in {0}\n         coding agent claude\n         budget $10.00, \
+         iterations none, parallel 16, retries 3, retry for 10m00s; $0.00 spent\n         main goes on in START.sh, in {0}\n",
+        project.path().display()
+    );
     assert_eq!(shown.stdout, would);
     assert_eq!(raymond(&project, &["trust", "--yes"]).code, 0);
     raymond(&project, &["resume", "planted"]).completed("x");
+}
+
+#[test]
+fn run_that_is_to_be_taken_over_is_shown_with_its_power() {
+    let theirs = Project::new([
+        ("START.sh", "echo '<fork next=\"ASK\" worktree=\"true\">WORK</fork>'"),
+        ("ASK.sh", "echo '<ask choices=\"yes=DEPLOY|no=STOP\">Deploy?\nNow?</ask>'"),
+        ("WORK.sh", "exit 3"),
+        ("DEPLOY.sh", "touch obeyed"),
+        ("STOP.sh", "exit 0"),
+    ]);
+    for arguments in [&["init", "--quiet"][..], &["add", "flow"], &["commit", "--quiet", "-m", "c"]]
+    {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=t", "-c", "user.email=t@localhost"]).args(arguments);
+        assert!(git.current_dir(theirs.path()).status().unwrap().success());
+    }
+    let options = ["--dangerously-skip-permissions", "--budget", "5000", "--agent", "codex"];
+    let start = ["flow", "--id", "planted", "--no-wait"];
+    let ran = theirs.raymond(&[&start[..], &options].concat());
+    assert_ne!(ran.code, 0, "{ran:?}");
+    let other = Project::new([]);
+    let mut shown = command(&theirs, &["trust"]);
+    shown.env("XDG_STATE_HOME", other.path());
+    let shown = Ran::of(&shown.output().unwrap()).stdout;
+    for part in [
+        "  coding agents may use every tool without asking\n",
+        "  coding agent codex\n",
+        "  budget $5000.00, ",
+        "  main goes on in ASK.sh, in ",
+        "; asks: Deploy?\\nNow?\n",
+        "  main_work1 goes on in WORK.sh, in ",
+        "  worktree of main_work1: ",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
 }
 
 #[test]
