@@ -44,8 +44,8 @@ const DENIED: [&str; 13] = [
     "worktrees/*/*/.git",
 ];
 
-/// The rules that keep a turn from editing what Raymond keeps of runs and in the directories `closed`, and from reading journals,
-/// requests and the key.
+/// The rules that keep a turn from editing what Raymond keeps of runs, from reading journals and requests, and out of the
+/// directories `closed`.
 pub(super) fn denied(state_dir: &Path, closed: &[PathBuf]) -> Vec<String> {
     let rule = |tool: &str, folder: &Path, name: &str| match name.strip_prefix("../") {
         None => format!("{tool}({}/{name})", pattern(folder)),
@@ -57,7 +57,7 @@ pub(super) fn denied(state_dir: &Path, closed: &[PathBuf]) -> Vec<String> {
     let edits = DENIED.iter().map(|name| rule("Edit", state_dir, name));
     let own = edits.chain(unread.iter().map(|name| rule("Read", state_dir, name)));
     let closed =
-        closed.iter().flat_map(|folder| [rule("Edit", folder, "**"), rule("Read", folder, "key")]);
+        closed.iter().flat_map(|folder| [rule("Edit", folder, "**"), rule("Read", folder, "**")]);
     own.chain(closed).collect()
 }
 
@@ -149,6 +149,20 @@ mod tests {
         };
         let arguments = arguments(&config, &settings).map(|arguments| arguments.join(" "));
         arguments.map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn turn_reads_no_journal_and_no_request_and_nothing_in_a_closed_directory() {
+        let rules = denied(Path::new("/p/.raymond"), &["/h/.state/raymond".into()]);
+        for rule in [
+            "Read(//p/.raymond/workflows/*.journal)",
+            "Read(//p/.raymond/workflows/*/door/**)",
+            "Read(//h/.state/raymond/**)",
+            "Edit(//h/.state/raymond/**)",
+            "Edit(//p/.git/**)",
+        ] {
+            assert!(rules.iter().any(|known| known == rule), "{rule}: {rules:?}");
+        }
     }
 
     #[test]
