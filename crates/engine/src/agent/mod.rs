@@ -44,7 +44,7 @@ pub use acp::AcpTurn;
 pub use checkup::{Checkup, CheckupAnswer, Diagnosis, Versions};
 pub use claude::{ClaudeAgent, ClaudeConfig};
 pub use config::{AgentConfig, AgentKind, NATIVES};
-pub use program::{Prices, ProgramAgent, ProgramConfig};
+pub use program::{CostPromise, Prices, ProgramAgent, ProgramConfig};
 pub use scripted::{Given, Script, ScriptedAgent, ScriptedReply};
 pub use transcript::{
     CHANGE_BYTES_MAX, CHANGES_MAX, Change, DETAIL_BYTES_MAX, Edit, Entry, Stream, ToolDetail,
@@ -136,6 +136,11 @@ pub trait CodingAgent {
     /// no file and no account of the user's. `None` if it cannot be pointed there.
     fn apart(&self, _home: &Path, _url: &str) -> Option<Apart> {
         None
+    }
+
+    /// Whether the answer in this output comes without its cost, which nothing promises. To be asked if a turn cost nothing.
+    fn lacks_cost(&self, _stdout: &Path, _bytes: u64) -> bool {
+        false
     }
 
     /// What one line of its output says about the running turn, if that is of interest to the user.

@@ -43,6 +43,9 @@ const LAST_LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The first part of the output, in which a session may be reported before the answer.
 const FIRST_BYTES_MAX: u64 = 64 * 1024;
 
+/// Why the cost of a turn is not known.
+const NO_COST: &str = "the program reports no cost";
+
 /// How many questions are put to a person at once.
 const QUESTIONS_MAX: usize = 20;
 
@@ -59,8 +62,20 @@ pub struct ProgramConfig {
     pub capabilities: Capabilities,
     /// The prices of its tokens, for turns whose cost it does not report.
     pub prices: Option<Prices>,
-    /// Whether its answers always have their cost: one without it is an error.
-    pub promises_cost: bool,
+    /// What it promises to report a cost of: a turn without it is an error.
+    pub promises_cost: CostPromise,
+}
+
+/// For which turns a program promises a cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CostPromise {
+    /// None.
+    #[default]
+    None,
+    /// Those that end with an answer or a question. What another one cost is part of the next turn of its session.
+    Answers,
+    /// All, however they end.
+    Turns,
 }
 
 /// Any program.
@@ -98,7 +113,10 @@ impl From<&AgentConfig> for ProgramConfig {
                 has_options: false,
             },
             prices: config.prices,
-            promises_cost: config.reports_cost == Some(true),
+            promises_cost: match config.reports_cost {
+                Some(true) => CostPromise::Turns,
+                Some(false) | None => CostPromise::None,
+            },
         }
     }
 }
@@ -134,6 +152,26 @@ impl ProgramAgent {
     pub fn new(config: ProgramConfig) -> Self {
         Self { config }
     }
+
+    /// Why it is not known what a turn with this last line cost. `reported` is what the line says of it.
+    fn doubt(&self, line: &LastLine, reported: Option<Usd>, tokens: &Tokens) -> Option<String> {
+        let is_wrong = |dollars: &f64| Usd::from_dollars(*dollars).is_none();
+        if let Some(dollars) = line.cost_usd.filter(is_wrong) {
+            return Some(format!("the program reports a cost of {dollars} dollars"));
+        }
+        let is_promised = match self.config.promises_cost {
+            CostPromise::None => false,
+            CostPromise::Answers => line.has_answer(),
+            CostPromise::Turns => true,
+        };
+        match (reported, self.config.prices) {
+            (None, None) if is_promised => Some(NO_COST.to_owned()),
+            (None, Some(_)) if line.has_answer() && *tokens == Tokens::default() => {
+                Some("the program reports neither cost nor tokens".to_owned())
+            }
+            _ => None,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -161,6 +199,12 @@ struct LastLine {
     resets_at: Option<u64>,
     /// In seconds.
     retry_after: Option<u64>,
+}
+
+impl LastLine {
+    fn has_answer(&self) -> bool {
+        self.result.is_some() || !self.asks.is_empty()
+    }
 }
 
 /// What the program asks a person. The answer is the next message of the session.
@@ -286,9 +330,7 @@ impl TranscriptReader for PlainReader {
         let text = String::from_utf8_lossy(line);
         let text = text.trim_end();
         let last: Option<LastLine> = object(text.as_bytes());
-        let is_answer = last.is_some_and(|last| {
-            last.result.is_some() || last.error.is_some() || !last.asks.is_empty()
-        });
+        let is_answer = last.is_some_and(|last| last.has_answer() || last.error.is_some());
         let is_session = object::<SessionLine>(text.as_bytes()).is_some();
         if text.is_empty() || is_answer || is_session {
             return Vec::new();
@@ -358,6 +400,15 @@ impl CodingAgent for ProgramAgent {
         })
     }
 
+    fn lacks_cost(&self, stdout: &Path, bytes: u64) -> bool {
+        let line = last_line(stdout, bytes).ok();
+        let line = line.and_then(|line| object::<LastLine>(line.as_bytes()));
+        self.config.prices.is_none()
+            && line.is_some_and(|line| {
+                line.has_answer() && line.cost_usd.is_none() && line.carried_usd.is_none()
+            })
+    }
+
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         let line = last_line(output.stdout, output.stdout_bytes)?;
         let early = early_session(output.stdout, output.stdout_bytes)?;
@@ -372,7 +423,11 @@ impl CodingAgent for ProgramAgent {
             let says = |field| line.contains(field);
             let has_cost =
                 output.exit_code.is_some() && (says("\"cost_usd\"") || says("_tokens\""));
-            let doubt = has_cost.then(|| "the program's last line cannot be read".to_owned());
+            let doubt = if has_cost {
+                Some("the program's last line cannot be read".to_owned())
+            } else {
+                (self.config.promises_cost == CostPromise::Turns).then(|| NO_COST.to_owned())
+            };
             let spent = Spent { session: early, doubt, ..Spent::default() };
             return Ok(TurnEnd { outcome, spent, total: None });
         };
@@ -386,20 +441,7 @@ impl CodingAgent for ProgramAgent {
         let carried = line.carried_usd.and_then(Usd::from_dollars);
         let since = carried.map(|total| since(total, output.before));
         let own = line.cost_usd.and_then(Usd::from_dollars);
-        let wrong = line.cost_usd.filter(|_| own.is_none());
-        let is_missing = line.result.is_some() && own.max(since).or(priced).is_none();
-        let is_unpriced = line.result.is_some()
-            && own.max(since).is_none()
-            && priced.is_some()
-            && tokens == Tokens::default();
-        let doubt = match wrong {
-            Some(dollars) => Some(format!("the program reports a cost of {dollars} dollars")),
-            None if is_missing && self.config.promises_cost => {
-                Some("the program reports no cost".to_owned())
-            }
-            None if is_unpriced => Some("the program reports neither cost nor tokens".to_owned()),
-            None => None,
-        };
+        let doubt = self.doubt(&line, own.max(since), &tokens);
         let mut spent = Spent {
             // A session's total may have forgotten a process that was killed, a turn's own cost has not.
             cost_usd: own.max(since).or(priced).unwrap_or_default(),

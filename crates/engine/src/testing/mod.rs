@@ -29,8 +29,8 @@ use tempfile::TempDir;
 use crate::{
     Engine, EngineError, RunEnd, Runner,
     agent::{
-        Activity, Agents, CodingAgent, ProgramAgent, ProgramConfig, TurnCommand, TurnEnd,
-        TurnOutput, TurnRequest,
+        Activity, Agents, CodingAgent, CostPromise, ProgramAgent, ProgramConfig, TurnCommand,
+        TurnEnd, TurnOutput, TurnRequest,
     },
     exec::{
         step::StepFolder,
@@ -180,7 +180,7 @@ pub(crate) fn shell() -> ProgramConfig {
         model: None,
         capabilities: Capabilities::FULL,
         prices: None,
-        promises_cost: false,
+        promises_cost: CostPromise::None,
     }
 }
 

@@ -459,6 +459,21 @@ fn exceeded_budget_stops_the_run_and_a_higher_one_resumes_it_without_repeating_t
 }
 
 #[test]
+fn answer_without_a_cost_is_warned_of_once_if_there_is_a_budget() {
+    let turns = Turns::new([("START.md", "one"), ("NEXT.md", "two")])
+        .replies("START.md", [r#"{"result":"<goto>NEXT</goto>"}"#.to_owned()])
+        .replies("NEXT.md", [r#"{"result":"<result>done</result>","cost_usd":null}"#.to_owned()]);
+    let warning = "coding agent `program` reports no cost, so the budget does not limit";
+    for (budget, times) in [("5", 1), ("0", 0)] {
+        let ran = turns.raymond(&["flow", "--no-lint", "--budget", budget]);
+        let ran = ran.completed("done");
+        assert_eq!(ran.stderr.matches(warning).count(), times, "{ran:?}");
+        fs::remove_dir_all(turns.project.file("calls")).unwrap();
+        fs::create_dir(turns.project.file("calls")).unwrap();
+    }
+}
+
+#[test]
 fn exactly_spent_budget_allows_a_script_but_no_turn() {
     let turns = Turns::new([
         ("START.md", "one"),

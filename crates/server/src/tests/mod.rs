@@ -29,7 +29,7 @@ use axum::{
 use futures_core::Stream as _;
 use raymond_engine::{
     Engine, RunEnd, Runner,
-    agent::{Agents, ProgramAgent, ProgramConfig},
+    agent::{Agents, CostPromise, ProgramAgent, ProgramConfig},
     run::events::{Observer, Seen},
     store::{
         layout::StateDir,
@@ -127,7 +127,7 @@ fn agents(project: &Path) -> Agents {
         model: None,
         capabilities: Capabilities::FULL,
         prices: None,
-        promises_cost: false,
+        promises_cost: CostPromise::None,
     }))])
 }
 

@@ -28,8 +28,9 @@ pub use client::AcpTurn;
 
 use super::{
     APART_MODEL, Activity, AgentConfig, AgentKind, Apart, Checkup, CheckupAnswer, CodingAgent,
-    Diagnosis, ProgramAgent, ProgramConfig, TranscriptReader, TurnCommand, TurnEnd, TurnOutput,
-    TurnRequest, account, allowance::Tools, checkup::first_words, claude, program::PlainReader,
+    CostPromise, Diagnosis, ProgramAgent, ProgramConfig, TranscriptReader, TurnCommand, TurnEnd,
+    TurnOutput, TurnRequest, account, allowance::Tools, checkup::first_words, claude,
+    program::PlainReader,
 };
 
 /// What a turn may do without asking, in the kinds of tools that the protocol has.
@@ -75,7 +76,11 @@ impl AcpAgent {
             ..own.capabilities
         };
         let program = [&*config.client, &*config.acp].concat();
-        let client = ProgramConfig { program, capabilities, ..own };
+        let promises_cost = match own.promises_cost {
+            CostPromise::Turns => CostPromise::Answers,
+            promise => promise,
+        };
+        let client = ProgramConfig { program, capabilities, promises_cost, ..own };
         Self { config, client: ProgramAgent::new(client) }
     }
 }
@@ -114,6 +119,10 @@ impl CodingAgent for AcpAgent {
 
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         self.client.outcome(output)
+    }
+
+    fn lacks_cost(&self, stdout: &Path, bytes: u64) -> bool {
+        self.client.lacks_cost(stdout, bytes)
     }
 
     fn counts_by_session(&self) -> bool {

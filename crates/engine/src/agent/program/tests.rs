@@ -164,7 +164,7 @@ fn cost_is_what_is_reported_else_what_the_tokens_cost_else_nothing() {
 
 #[test]
 fn cost_that_cannot_be_read_or_is_missing_is_doubted() {
-    let promising = agent(|config| config.promises_cost = true);
+    let promising = agent(|config| config.promises_cost = CostPromise::Turns);
     let priced = agent(|config| config.prices = Some(Prices::default()));
     let doubt = |agent: &ProgramAgent, cost: &str| {
         let line = format!("{{\"result\":\"x\"{cost}}}");
@@ -180,6 +180,31 @@ fn cost_that_cannot_be_read_or_is_missing_is_doubted() {
     assert_eq!(doubt(&priced, ",\"output_tokens\":1") + &doubt(&priced, ",\"cost_usd\":0"), "");
     let killed = end_of(&plain(), "{\"cost_usd\":0.", None);
     assert_eq!(killed.spent.doubt, None);
+}
+
+#[test]
+fn promise_of_a_cost_holds_for_every_end_of_a_turn() {
+    let asks = r#"{"asks":[{"text":"?"}]}"#;
+    let error = r#"{"error":"overloaded","class":"transient"}"#;
+    let is_doubted = |promises_cost, line: &str, exit_code| {
+        let agent = agent(|config| config.promises_cost = promises_cost);
+        end_of(&agent, line, exit_code).spent.doubt.is_some()
+    };
+    let null = r#"{"result":"x","cost_usd":null}"#;
+    let (answers, turns) = (CostPromise::Answers, CostPromise::Turns);
+    for (line, exit_code, by_answers) in [
+        (null, Some(0), true),
+        (asks, Some(0), true),
+        (error, Some(0), false),
+        ("", Some(3), false),
+        ("working", None, false),
+    ] {
+        assert!(!is_doubted(CostPromise::None, line, exit_code), "{line}");
+        assert_eq!(is_doubted(answers, line, exit_code), by_answers, "{line}");
+        assert!(is_doubted(turns, line, exit_code), "{line}");
+    }
+    let paid = r#"{"error":"overloaded","class":"transient","cost_usd":0}"#;
+    assert!(!is_doubted(turns, paid, Some(0)));
 }
 
 #[test]

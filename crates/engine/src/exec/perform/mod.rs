@@ -97,6 +97,8 @@ pub(crate) struct Performer<'a> {
     timers: Timers,
     /// What kept processes spent after the end of their last turns. It is added to the next turn that ends.
     unpaid: Spent,
+    /// The coding agents of which the user was told that they report no cost.
+    without_cost: HashSet<String>,
     limit_waits: LimitWaits,
     /// The number of keepers and reapers that were lost since one of them reported the end of a step.
     helpers_lost: u32,
@@ -122,6 +124,7 @@ impl<'a> Performer<'a> {
             warm: Warm::new(means.warm_limit),
             timers: Timers::default(),
             unpaid: Spent::default(),
+            without_cost: HashSet::new(),
             limit_waits: LimitWaits::default(),
             helpers_lost: 0,
             started_before: HashSet::new(),

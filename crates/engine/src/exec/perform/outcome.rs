@@ -5,6 +5,7 @@ use std::io;
 use raymond_flow::{
     id::StepId,
     machine::{Action, FailureClass, Halt, Input, Run, Spent, Step, Turn, TurnFailure},
+    money::Usd,
     text::excerpt,
     turn::{Exit, Outcome, conclude},
 };
@@ -113,6 +114,7 @@ impl Performer<'_> {
             Action::Script { .. } => script_outcome(folder, record)?,
             Action::Turn(turn) => {
                 let (outcome, spent) = self.turn_outcome(id, turn, folder, record)?;
+                self.warn_of_no_cost(turn, &spent, (folder, record), observer);
                 self.heed_limit(turn, &outcome);
                 self.tell_other_model(turn, &spent, observer);
                 (outcome, spent)
@@ -207,6 +209,30 @@ impl Performer<'_> {
         spent.cost_usd += unpaid.cost_usd;
         spent.tokens += unpaid.tokens;
         Ok((outcome, spent))
+    }
+
+    /// Says once of a coding agent that the run's budget does not hold for it.
+    fn warn_of_no_cost(
+        &mut self,
+        turn: &Turn,
+        spent: &Spent,
+        (folder, record): (&StepFolder, &ExitRecord),
+        observer: &mut dyn Observer,
+    ) {
+        let may_lack =
+            turn.budget_usd.is_some() && spent.doubt.is_none() && spent.cost_usd == Usd::ZERO;
+        let Some(agent) = may_lack.then(|| self.means.agents.for_turn(turn).ok()).flatten() else {
+            return;
+        };
+        if agent.lacks_cost(&folder.stdout(), record.stdout_bytes)
+            && self.without_cost.insert(agent.name().to_owned())
+        {
+            let text = format!(
+                "coding agent `{}` reports no cost, so the budget does not limit what it spends",
+                agent.name()
+            );
+            observer.see(&Event::Trouble(text).now());
+        }
     }
 
     /// The outcome of a turn whose reaper was killed: the answer may be complete.
