@@ -133,6 +133,11 @@ fn prune_removes_old_runs_that_cannot_be_resumed() {
     let listed = project.raymond(&["prune", "--dry-run"]);
     assert!(listed.stdout.starts_with("done  completed") && listed.stdout.lines().count() == 1);
     assert_eq!(runs(&project), ["bad", "done", "new"], "{listed:?}");
+    // Without an answer nothing is removed either, whatever is selected.
+    for more in [&[][..], &["--json"], &["--worktrees"], &["--discard-work"]] {
+        let asked = project.raymond(&[&["prune"], more].concat());
+        assert_eq!((asked.code, runs(&project).len()), (0, 3), "{more:?}: {asked:?}");
+    }
     let pruned = project.raymond(&["prune", "--yes"]);
     assert_eq!((pruned.code, runs(&project)), (0, vec!["bad".to_owned(), "new".to_owned()]));
     assert!(pruned.stderr.starts_with("1 run removed, "), "{pruned:?}");

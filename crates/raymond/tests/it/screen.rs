@@ -311,6 +311,36 @@ fn cancel_asks_on_a_terminal() {
     terminal.wait_for("ended 0");
 }
 
+#[test]
+fn prune_and_cancel_ask_on_a_terminal_wherever_standard_output_goes() {
+    let project = Project::new([("START.sh", "[ -e ok ] || exit 3; echo '<result>x</result>'")]);
+    project.raymond(&["start", "flow", "--id", "bad"]).failed(1, "exited with code 3");
+    project.write("ok", "");
+    project.raymond(&["start", "flow", "--id", "good"]).completed("x");
+    let there = || project.raymond(&["list", "--json"]).stdout;
+    for (command, question, done) in [
+        ("raymond cancel bad", "Cancel it permanently? [y/N]", "\"cancelled\""),
+        ("raymond prune --older-than 0s --status completed", "Remove them? [y/N]", "\"bad\""),
+    ] {
+        let before = there();
+        let to_file = format!("{command} > out");
+        for (keys, is_agreed) in
+            [(&["Enter"][..], false), (&["n", "Enter"], false), (&["y", "Enter"], true)]
+        {
+            let Some(terminal) = Terminal::new(&project, 100, &to_file) else { return };
+            terminal.wait_for(question);
+            assert_eq!(there(), before, "{command} waits");
+            for key in keys {
+                terminal.press(key);
+            }
+            terminal.wait_for("ended ");
+            assert_eq!(there() != before, is_agreed, "{command} {keys:?}");
+        }
+        assert!(there().contains(done), "{}", there());
+    }
+    assert!(!there().contains("good"));
+}
+
 /// `main` asks, and so does a worker.
 const ASKS: [(&str, &str); 4] = [
     ("START.sh", "echo '<fork next=\"MAIN\">WORK</fork>'"),
