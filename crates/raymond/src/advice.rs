@@ -50,7 +50,7 @@ pub(crate) fn of_failure(class: Option<FailureClass>, error: &str) -> Option<&'s
             Some("ask for less at once, or for a file that is written in parts")
         }
         FailureClass::NotUnderstood => Some(
-            "see what differs: raymond doctor; keep no process with `--warm 0`, or install that version, and resume",
+            "keep no process with `--warm 0`, or install a version that works, and resume; see what differs: raymond doctor",
         ),
         FailureClass::SessionMissing => {
             Some("when the run is resumed, the state starts in a fresh session")

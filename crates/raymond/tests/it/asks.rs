@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use crate::env::{Project, Ran, kill, wait_until};
+use crate::{
+    env::{Project, Ran, kill, wait_until},
+    printed,
+};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -332,6 +335,8 @@ fn notify_command_gets_one_json_object_for_a_question_and_for_the_end() {
     project.raymond(&["answer", "r", "approve"]);
     wait_until("the end is told", PATIENCE, || project.lines("told").len() == 3);
     assert!(project.read("told").contains("\"event\":\"completed\""));
+    assert!(printed::commands(&project.read("told")).len() > 3);
+    printed::check(&project.read("told"));
     project.wait_until_quiet();
 }
 

@@ -6,7 +6,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::env::{Project, Ran};
+use crate::{
+    env::{Project, Ran},
+    printed,
+};
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -60,6 +63,29 @@ fn run_commands(name: &str) -> usize {
 #[test]
 fn commands_of_the_readme_work() {
     assert!(run_commands("README.md") >= 5);
+}
+
+#[test]
+fn every_command_that_a_document_names_can_be_pasted() {
+    let mut names: Vec<_> = fs::read_dir(workspace().join("docs")).unwrap().flatten().collect();
+    names.retain(|file| file.path().extension().is_some_and(|kind| kind == "md"));
+    let names = names.iter().map(|file| format!("docs/{}", file.file_name().display()));
+    let others = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md"];
+    let mut count = 0;
+    for name in names.chain(others.map(str::to_owned)) {
+        let text = document(&name);
+        // What is outside of fenced blocks, and there between backticks.
+        let prose = text.split("```").step_by(2).collect::<String>();
+        let spans = prose.split('`').skip(1).step_by(2);
+        for span in spans.filter(|span| span.starts_with("raymond ")) {
+            for command in span.replace('\n', " ").split(" | ") {
+                let words = printed::words(command);
+                words.unwrap_or_else(|why| panic!("{name}: {span}: {why}"));
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 200, "{count}");
 }
 
 #[test]

@@ -10,6 +10,8 @@ use std::{
 
 use tempfile::TempDir;
 
+use crate::printed;
+
 /// What runs the steps: `threads` on Linux instead of a keeper. The program reads it, too.
 const RUNNER: &str = "RAYMOND_TEST_RUNNER";
 
@@ -237,12 +239,17 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
+    #[track_caller]
     pub(crate) fn of(output: &Output) -> Self {
-        Self {
+        let ran = Self {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+        };
+        // What a test does not look at can be pasted all the same.
+        printed::check(&ran.stdout);
+        printed::check(&ran.stderr);
+        ran
     }
 
     #[track_caller]

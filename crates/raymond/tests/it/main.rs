@@ -32,6 +32,7 @@ mod one_file;
 mod page;
 mod pasted;
 mod portable;
+mod printed;
 mod private;
 mod recovery;
 mod rehearsals;

@@ -2,22 +2,21 @@
 
 use std::{fs, process::Command};
 
-use crate::env::{Project, Ran};
+use crate::{
+    env::{Project, Ran},
+    printed,
+};
 
 /// A name that does something if it is not quoted.
 const EVIL: &str = "a b'$(touch gotcha)|c";
 
-/// The commands in what was printed: each ends with its line, or where a quotation of it ends.
+/// The commands of Raymond in what was printed.
 fn commands(text: &str) -> Vec<String> {
-    let after = |line: &str| {
-        let (before, rest) = line.split_once("raymond ")?;
-        let quoted = rest.split_once('`').filter(|_| before.ends_with('`'));
-        Some(format!("raymond {}", quoted.map_or(rest, |(command, _)| command)))
-    };
-    text.lines().filter_map(after).collect()
+    let all = printed::commands(text).into_iter();
+    all.filter(|command| command.starts_with("raymond ")).collect()
 }
 
-/// The words that bash gives to `raymond` when this is pasted.
+/// The words that bash gives to `raymond` when this is pasted, which are those that every test finds.
 #[track_caller]
 fn words(command: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
@@ -33,6 +32,8 @@ fn words(command: &str) -> Vec<String> {
     let count: usize = said.next().unwrap().parse().unwrap();
     let words: Vec<_> = said.collect();
     assert_eq!(words.len(), count, "{command} is one command");
+    let found = printed::words(command).unwrap();
+    assert_eq!(found[1..], words, "{command}");
     words
 }
 

@@ -131,6 +131,7 @@ fn version_of_which_nothing_is_understood_fails_at_once_and_names_one_that_is_kn
     );
     let ran = ran.failed(1, "(9.9.9 (Claude Code)) printed nothing that Raymond understands");
     ran.failed(1, "npm install -g @anthropic-ai/claude-code@")
-        .failed(1, "raymond doctor; keep no process with `--warm 0`");
+        .failed(1, "keep no process with `--warm 0`")
+        .failed(1, "see what differs: raymond doctor");
     assert_eq!(project.lines("starts").len(), 1, "it is not tried again");
 }

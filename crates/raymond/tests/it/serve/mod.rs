@@ -17,7 +17,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::env::Project;
+use crate::{env::Project, printed};
 
 /// Long enough for a loaded machine: nothing waits for it in vain.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -99,6 +99,7 @@ impl Server {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+        printed::check(body);
         Answer { status, head: head.to_lowercase(), body: body.to_owned() }
     }
 
