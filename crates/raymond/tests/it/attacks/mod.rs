@@ -2,6 +2,7 @@
 
 mod clone;
 mod model;
+mod others;
 
 use std::{fs, process::Command};
 
@@ -25,23 +26,29 @@ fn raymond(project: &Project, arguments: &[&str]) -> Ran {
 
 /// A project that came with a run of somebody else, whose orchestrator seems to have died, and with a script.
 fn cloned() -> Project {
+    cloned_as("planted")
+}
+
+/// The same with this name of the run.
+fn cloned_as(id: &str) -> Project {
     let theirs = Project::new([("START.sh", "touch obeyed; echo '<result>x</result>'")]);
     let mut child = {
         let flow = theirs.file("flow/START.sh");
         fs::write(&flow, WAITS).unwrap();
-        theirs.spawn(&["flow", "--id", "planted"])
+        theirs.spawn(&["flow", "--id", id])
     };
     wait_until("it runs", PATIENCE, || theirs.file("waits").exists());
     kill(child.id(), libc::SIGKILL);
     child.wait().unwrap();
-    theirs.raymond(&["stop", "planted", "--now"]);
+    theirs.raymond(&["stop", id, "--now"]);
     let own = Project::new([("START.sh", "touch obeyed; echo '<result>x</result>'")]);
     fs::create_dir_all(own.file(".raymond/workflows")).unwrap();
-    let journal = theirs.read(".raymond/workflows/planted.journal");
+    let journal = format!(".raymond/workflows/{id}.journal");
+    let text = theirs.read(&journal);
     let here = own.path().to_string_lossy();
     let there = theirs.path().to_string_lossy();
-    own.write(".raymond/workflows/planted.journal", &resigned(&journal.replace(&*there, &here)));
-    theirs.raymond(&["cancel", "planted", "--yes"]);
+    own.write(&journal, &resigned(&text.replace(&*there, &here)));
+    theirs.raymond(&["cancel", id, "--yes"]);
     own
 }
 
