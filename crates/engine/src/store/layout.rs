@@ -65,9 +65,10 @@ impl StateDir {
         &self.root
     }
 
-    /// Checks that no other user owns the directory or can write to it.
+    /// Checks that no other user owns the directory, or that with the runs, or can write to it, and that neither is a link.
     pub fn check(&self) -> Result<(), TrustError> {
-        trust::check_folder(&self.root)
+        trust::check_folder(&self.root)?;
+        trust::check_folder(&self.workflows())
     }
 
     /// The free space on the disk that the directory is on, or will be on, in bytes.
@@ -105,11 +106,11 @@ impl StateDir {
     }
 
     /// Checks the same for the directories of one run.
-    pub(crate) fn check_run(&self, files: &RunFiles) -> Result<(), TrustError> {
+    pub fn check_run(&self, files: &RunFiles) -> Result<(), TrustError> {
         self.check()?;
         let RunFiles { folder, steps, scope, results, asks, worktrees, .. } = files;
-        let [workflows, all_worktrees] = [self.workflows(), self.root.join(WORKTREES)];
-        let folders = [&workflows, folder, steps, scope, results, asks, &all_worktrees, worktrees];
+        let all_worktrees = self.root.join(WORKTREES);
+        let folders = [folder, steps, scope, results, asks, &all_worktrees, worktrees];
         folders.into_iter().try_for_each(|folder| trust::check_folder(folder))?;
         // Also those of single steps and questions, and the door.
         [folder, steps, asks].into_iter().try_for_each(|folder| trust::refuse_links_in(folder))

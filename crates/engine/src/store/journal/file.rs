@@ -1,7 +1,7 @@
 //! The journal's file: append, make durable, and reopen after a crash.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
     ops::ControlFlow,
     path::{Path, PathBuf},
@@ -246,7 +246,7 @@ fn trim(path: &Path, mut file: &File, end: u64) -> io::Result<Trimmed> {
         sys::sync_folder(folder)?;
     }
     // Some systems cannot truncate a file that is open only for appending.
-    let whole = OpenOptions::new().write(true).open(path)?;
+    let whole = private::options().write(true).open(path)?;
     whole.set_len(end)?;
     whole.sync_all()?;
     Ok(Trimmed { offset: end, bytes, kept })

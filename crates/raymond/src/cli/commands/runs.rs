@@ -27,20 +27,26 @@ const NAMED_MAX: usize = 5;
 pub(super) fn find(state_dir: &StateDir, run: &WhichRun, place: &Place) -> Result<RunId, Failure> {
     match &run.id {
         Some(id) => by_id(state_dir, id, place),
-        None => latest(state_dir)?.ok_or_else(|| no_runs(state_dir)),
+        None => checked(state_dir, &latest(state_dir)?.ok_or_else(|| no_runs(state_dir))?),
     }
+}
+
+/// The run, if none of its directories is a link, or one that other users can write to.
+fn checked(state_dir: &StateDir, id: &RunId) -> Result<RunId, Failure> {
+    state_dir.check_run(&state_dir.run(id))?;
+    Ok(id.clone())
 }
 
 /// The run whose id is `typed`, or the only one whose id begins with it.
 pub(super) fn by_id(state_dir: &StateDir, word: &str, place: &Place) -> Result<RunId, Failure> {
     let ids = ids(state_dir)?;
     if let Some(id) = ids.iter().find(|id| id.as_str() == word) {
-        return Ok(id.clone());
+        return checked(state_dir, id);
     }
     let begins = |id: &&RunId| !word.is_empty() && id.as_str().starts_with(word);
     let matching: Vec<_> = ids.iter().filter(begins).collect();
     match matching[..] {
-        [id] => return Ok(id.clone()),
+        [id] => return checked(state_dir, id),
         [] => {}
         _ => {
             let message = format!("`{word}` matches {} run ids", matching.len());

@@ -233,6 +233,38 @@ fn nothing_is_read_written_or_made_through_a_link_that_came_with_a_clone() {
 }
 
 #[test]
+fn runs_of_another_project_are_not_read_through_a_link() {
+    let other = Project::new([("START.sh", "echo '<result>secret</result>'")]);
+    raymond(&other, &["flow", "--id", "r"]).completed("secret");
+    for link in ["workflows", "workflows/r", "workflows/r/steps", "workflows/r.journal"] {
+        let project = Project::new([]);
+        let there = other.file(".raymond/workflows");
+        if link != "workflows" {
+            fs::create_dir(project.file(".raymond/workflows")).unwrap();
+            let journal = project.file(".raymond/workflows/r.journal");
+            fs::copy(there.join("r.journal"), journal).unwrap();
+        }
+        let path = project.file(&format!(".raymond/{link}"));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let _ = fs::remove_file(&path);
+        std::os::unix::fs::symlink(other.file(&format!(".raymond/{link}")), &path).unwrap();
+        for verb in ["status", "show", "log", "cost", "list", "asks"] {
+            let arguments = [verb, "r"];
+            let arguments = if verb == "list" { &arguments[..1] } else { &arguments };
+            let mut command = command(&project, arguments);
+            // The key of the same user.
+            command.env("XDG_STATE_HOME", other.file(".state"));
+            let ran = Ran::of(&command.output().unwrap());
+            let is_named = ran.stderr.contains("is a link") || ran.stdout.contains("is a link");
+            let is_of_run = link != "workflows" && matches!(verb, "list" | "asks");
+            assert!(is_of_run || is_named, "{link} {verb}: {ran:?}");
+            assert!(is_of_run || ran.code != 0, "{link} {verb}: {ran:?}");
+            assert!(!ran.stdout.contains("secret"), "{link} {verb}: {ran:?}");
+        }
+    }
+}
+
+#[test]
 fn copy_of_a_state_directory_does_no_work_of_the_original() {
     let project =
         Project::new([("START.sh", "echo x >> log; [ -e go ] && echo '<result>x</result>'")]);
