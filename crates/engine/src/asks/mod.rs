@@ -256,7 +256,7 @@ pub fn answer(
         GiveOutcome::Taken(first) => Err(answered(first)),
         GiveOutcome::Given(given) => {
             // If this process is killed first, the orchestrator finds the answer by itself.
-            door::tell_answered(&files.folder, id);
+            door::tell_answered(&files.folder, &question.run, id);
             Ok(given)
         }
     }

@@ -84,7 +84,7 @@ fn start(
         .then(|| FollowedChild::new(marks, more, &stdout, &tools.signals).ok())
         .flatten();
     if let Some(followed) = &mut followed {
-        followed.listen(&launch.folder);
+        followed.listen(launch);
     }
     Ok(StartedChild { child, locks: Some(locks), followed })
 }
@@ -219,7 +219,7 @@ impl Reaper<'_> {
             end_without_child(&launch, &claim, launch.not_run(&error), self.tools);
             return false;
         }
-        followed.listen(&launch.folder);
+        followed.listen(&launch);
         self.task = Task { launch, claim, started: Instant::now(), from };
         true
     }
@@ -260,7 +260,7 @@ impl Reaper<'_> {
             return false;
         };
         let (now, is_kept) = (Instant::now(), followed.is_kept());
-        let progress = followed.look(&self.task.launch.folder);
+        let progress = followed.look(&self.task.launch);
         if let Some(why) = progress.must_end(is_kept, now) {
             patience.end(why);
         }

@@ -9,10 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::launch::SessionFiles;
+use super::launch::{SessionFiles, StepLaunch};
 use crate::{
     agent::marks::{Progress, TurnMarks},
-    exec::step::messages,
+    exec::step::{messages, run_of},
     sys::{Signals, Watch},
     trust::private,
 };
@@ -69,27 +69,27 @@ impl FollowedChild {
         input.write(Words::Of(stdin.to_owned()))
     }
 
-    /// Watches for messages in `step`, the directory of the present step.
-    pub(super) fn listen(&mut self, step: &Path) {
+    /// Watches for messages in the directory of the present step.
+    pub(super) fn listen(&mut self, step: &StepLaunch) {
         // If it cannot be watched, they are given to the next turn.
-        if self.is_kept() && self.watch.watch_names(step).is_ok() {
+        if self.is_kept() && self.watch.watch_names(&step.folder).is_ok() {
             self.pass_on(step);
         }
     }
 
-    /// Gives the child the messages that are in `step`, the directory of the present step.
-    fn pass_on(&mut self, step: &Path) {
+    /// Gives the child the messages that are in the directory of the present step.
+    fn pass_on(&mut self, step: &StepLaunch) {
         let Some(input) = &self.stdin else { return };
-        for (id, message) in messages(step, &self.told) {
+        for (id, message) in messages(&step.folder, run_of(&step.claim), &self.told) {
             self.progress.expect(message.taken);
             self.told.push(id);
             let _ = input.write(Words::These(message.line));
         }
     }
 
-    /// Passes messages in `step` on, then reads the output since the last call. In this order: once the step counts as
+    /// Passes messages for `step` on, then reads the output since the last call. In this order: once the step counts as
     /// finished, its messages are not passed on any more.
-    pub(super) fn look(&mut self, step: &Path) -> &Progress {
+    pub(super) fn look(&mut self, step: &StepLaunch) -> &Progress {
         if self.watch.clear() {
             self.pass_on(step);
         }

@@ -128,6 +128,8 @@ pub struct DoorAnswer {
 /// A request on disk.
 #[derive(Debug, Serialize, Deserialize)]
 struct RequestFile {
+    /// The identity of the run that is asked: a later run of the same name is another one.
+    run: String,
     /// The end of its validity, in milliseconds since 1970.
     until_ms: u64,
     what: Request,
@@ -183,6 +185,8 @@ impl From<StatusWord> for Status {
 #[derive(Debug)]
 pub(crate) struct Door {
     folder: PathBuf,
+    /// The identity of the run.
+    run: String,
 }
 
 /// A request that was not answered yet.
@@ -193,8 +197,8 @@ pub(crate) struct PendingRequest {
 }
 
 impl Door {
-    /// The door of the run in `run_folder`. Answers that no caller has fetched are removed.
-    pub(crate) fn open(run_folder: &Path) -> io::Result<Self> {
+    /// The door of the run with this identity in `run_folder`. Answers that no caller has fetched are removed.
+    pub(crate) fn open(run_folder: &Path, run: &str) -> io::Result<Self> {
         let folder = run_folder.join(DOOR);
         private::create_dir_all(&folder)?;
         for entry in fs::read_dir(&folder)?.flatten() {
@@ -203,7 +207,7 @@ impl Door {
                 let _ = fs::remove_file(entry.path());
             }
         }
-        Ok(Self { folder })
+        Ok(Self { folder, run: run.to_owned() })
     }
 
     /// The requests that wait for an answer. Files that are not requests are refused here.
@@ -214,7 +218,9 @@ impl Door {
         let mut requests = Vec::new();
         for name in names {
             match read::<RequestFile>(&self.folder.join(format!("{name}.{REQUEST}"))) {
-                Ok(file) if file.until_ms < clock::now_ms() => self.remove(&name),
+                Ok(file) if file.until_ms < clock::now_ms() || file.run != self.run => {
+                    self.remove(&name);
+                }
                 Ok(file) => requests.push(PendingRequest { name, what: file.what }),
                 // Its caller has withdrawn it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -243,10 +249,10 @@ impl Door {
     }
 }
 
-/// Tells the orchestrator of the run in `run_folder`, if there is one, that a question was answered. Does not
-/// wait: the answer counts in any case.
-pub(crate) fn tell_answered(run_folder: &Path, ask: &AskId) {
-    if let Ok(letter) = Letter::post(run_folder, &Request::Answered { ask: ask.to_string() }) {
+/// Tells the orchestrator of the run with this identity in `run_folder`, if there is one, that a question was answered. Does
+/// not wait: the answer counts in any case.
+pub(crate) fn tell_answered(run_folder: &Path, run: &str, ask: &AskId) {
+    if let Ok(letter) = Letter::post(run_folder, run, &Request::Answered { ask: ask.to_string() }) {
         letter.leave();
     }
 }
@@ -276,15 +282,16 @@ pub(crate) struct Letter {
 }
 
 impl Letter {
-    /// Puts a request at the door of the run in `run_folder`.
-    pub(crate) fn post(run_folder: &Path, request: &Request) -> io::Result<Self> {
+    /// Puts a request at the door of the run with this identity in `run_folder`.
+    pub(crate) fn post(run_folder: &Path, run: &str, request: &Request) -> io::Result<Self> {
         let folder = run_folder.join(DOOR);
         private::create_dir_all(&folder)?;
         let patience_ms = u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX);
         let until_ms = clock::now_ms().saturating_add(patience_ms);
         // In the order of the clock.
         let name = format!("{:016}-{}", clock::now_ms(), uuid::Uuid::new_v4().simple());
-        write(&folder, &name, REQUEST, &RequestFile { until_ms, what: request.clone() })?;
+        let file = RequestFile { run: run.to_owned(), until_ms, what: request.clone() };
+        write(&folder, &name, REQUEST, &file)?;
         Ok(Self { run_folder: run_folder.to_owned(), folder, name })
     }
 

@@ -153,7 +153,7 @@ impl<'o> Mirror<'o> {
         }
         let inbox = Inbox::open(&files.folder);
         let inbox = inbox.map_err(|source| io_error("listen in", &files.folder, source))?;
-        let door = Door::open(&files.folder);
+        let door = Door::open(&files.folder, &identity);
         let door = door.map_err(|source| io_error("open the door of", &files.folder, source))?;
         let ledger = Ledger::open(id, files.clone(), lock, observer)?;
         let mut decisions = 0;
@@ -334,7 +334,7 @@ fn name_of(started: &Started) -> PathBuf {
 }
 
 /// The identity of the run whose journal is there.
-fn identity_of(files: &RunFiles) -> Option<String> {
+pub(super) fn identity_of(files: &RunFiles) -> Option<String> {
     let first = Journal::first(&files.journal).ok()??;
     first.records.first()?.started().map(|started| started.identity.clone())
 }

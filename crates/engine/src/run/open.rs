@@ -320,7 +320,8 @@ impl Engine<'_> {
                 Err(error) => return Err(error),
             };
             if letter.is_none() {
-                letter = Some(Letter::post(&files.folder, request).map_err(door_error)?);
+                let run = mirror::identity_of(&files).unwrap_or_default();
+                letter = Some(Letter::post(&files.folder, &run, request).map_err(door_error)?);
             }
             if Instant::now() >= deadline {
                 let source = LockError::Owned { owner };
@@ -407,7 +408,7 @@ impl Engine<'_> {
         let results = Results::of(&files);
         let inbox = Inbox::open(&files.folder);
         let inbox = inbox.map_err(|source| io_error("listen in", &files.folder, source))?;
-        let door = Door::open(&files.folder);
+        let door = Door::open(&files.folder, &run.identity);
         let door = door.map_err(|source| io_error("open the door of", &files.folder, source))?;
         let mut retention = Retention::new(self.kept_script_steps);
         retention.find(&files.steps, run);

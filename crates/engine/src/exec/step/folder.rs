@@ -67,6 +67,11 @@ pub(crate) enum StepState {
     Lost,
 }
 
+/// The identity of the run that a claim names.
+pub(crate) fn run_of(claim: &str) -> &str {
+    claim.split_once(' ').map_or(claim, |(run, _)| run)
+}
+
 impl StepFolder {
     /// The directory of step `id` below `steps`. The name depends on nothing else, so the directory is
     /// found again even if every record of the step is lost.
@@ -79,10 +84,15 @@ impl StepFolder {
         Self { run: Some(identity.to_owned()), ..self }
     }
 
+    /// The identity of its run.
+    pub(super) fn run(&self) -> &str {
+        self.run.as_deref().unwrap_or_default()
+    }
+
     /// What the claim of the step says: the identity of the run, and a seal. A coding agent that may write here cannot have made it
     /// before the step was started.
     pub(crate) fn claim_text(&self) -> String {
-        let run = self.run.as_deref().unwrap_or_default();
+        let run = self.run();
         let seal = seal::seal(CLAIM_SEAL, &[run.as_bytes(), self.name().as_bytes()]);
         format!("{run} {seal}")
     }
@@ -99,8 +109,7 @@ impl StepFolder {
             let is_lost = *exit == exit_record::ExitFile::Lost && Self::is_script(&self.path);
             return (!is_lost).then(String::new);
         };
-        let run = claim.split_once(' ').map_or(claim, |(run, _)| run);
-        (claim != self.claim_text()).then(|| run.to_owned())
+        (claim != self.claim_text()).then(|| run_of(claim).to_owned())
     }
 
     /// The name of the directory, which also names the step in messages of its reaper.
@@ -162,7 +171,7 @@ impl StepFolder {
         if let Some(before) = before {
             write_durably(&self.path.join(BEFORE), before.as_bytes())?;
         }
-        let intent = Intent { run: self.run.clone().unwrap_or_default(), step };
+        let intent = Intent { run: self.run().to_owned(), step };
         let path = self.path.join(INTENT);
         write_durably(&path, &seal::to_json(INTENT_SEAL, &path, &intent)?)?;
         sys::sync_folder(&self.path)?;

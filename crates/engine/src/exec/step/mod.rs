@@ -30,7 +30,7 @@ mod told;
 
 pub(crate) use exit_record::{Claim, ExitRecord, HowEnded};
 #[cfg(not(portable))]
-pub(crate) use folder::OUTPUT_IS_AT;
+pub(crate) use folder::{OUTPUT_IS_AT, run_of};
 pub(crate) use folder::{StepFolder, StepState, step_name};
 pub(crate) use output::scan_output;
 pub use told::LiveMessage;

@@ -30,13 +30,22 @@ pub struct LiveMessage {
     pub taken: Vec<(String, String)>,
 }
 
+/// A message in the directory of a step.
+#[derive(Serialize, Deserialize)]
+struct Told<M> {
+    /// The identity of the run whose step it is: the same step of a later run of the same name is another one.
+    run: String,
+    message: M,
+}
+
 impl StepFolder {
     /// Writes a message for the running turn.
     pub(crate) fn tell(&self, id: &str, message: &LiveMessage) -> io::Result<()> {
         // It gets its name when it is complete. The draft has another prefix.
         let draft = self.path().join(format!("draft-{id}"));
         let path = self.path().join(format!("{PREFIX}{id}"));
-        private::write(&draft, seal::to_json(SEAL, &path, message)?)?;
+        let told = Told { run: self.run().to_owned(), message };
+        private::write(&draft, seal::to_json(SEAL, &path, &told)?)?;
         fs::rename(draft, path)
     }
 
@@ -46,12 +55,15 @@ impl StepFolder {
     }
 }
 
-/// The messages in the directory of a step whose ids are not `known`, the oldest first.
+/// The messages in the directory of a step of `run` whose ids are not `known`, the oldest first.
 #[cfg_attr(portable, expect(dead_code, reason = "no child takes messages there"))]
-pub(crate) fn messages(step: &Path, known: &[String]) -> Vec<(String, LiveMessage)> {
+pub(crate) fn messages(step: &Path, run: &str, known: &[String]) -> Vec<(String, LiveMessage)> {
     let new = files(step).into_iter().filter(|(id, _)| !known.contains(id));
-    let read =
-        |path: &Path| seal::from_json(SEAL, path, &regular::read(path, BYTES_MAX).ok()?).ok();
+    let read = |path: &Path| {
+        let told: Told<LiveMessage> =
+            seal::from_json(SEAL, path, &regular::read(path, BYTES_MAX).ok()?).ok()?;
+        (told.run == run).then_some(told.message)
+    };
     new.filter_map(|(id, path)| Some((id, read(&path)?))).collect()
 }
 
@@ -80,7 +92,7 @@ mod tests {
     fn message_is_found_once_it_is_complete_and_is_the_same_when_it_is_written_again() {
         let root = tempfile::tempdir().unwrap();
         let id = StepId { agent: AgentId::main(), number: 1 };
-        let folder = StepFolder::new(root.path(), &id);
+        let folder = StepFolder::new(root.path(), &id).of_run("run");
         folder.create().unwrap();
         assert_eq!(folder.told(), Vec::<String>::new());
         let message = |text: &str| LiveMessage {
@@ -94,7 +106,9 @@ mod tests {
         fs::write(folder.path().join("told-c"), unsealed).unwrap();
         fs::write(folder.path().join("draft-d"), "{}").unwrap();
         let known = ["b".to_owned()];
-        assert_eq!(messages(folder.path(), &known), [("a".to_owned(), message("first"))]);
+        let found = messages(folder.path(), "run", &known);
+        assert_eq!(found, [("a".to_owned(), message("first"))]);
+        assert_eq!(messages(folder.path(), "later", &known), []);
         let mut told = folder.told();
         told.sort();
         assert_eq!(told, ["a", "b", "c"]);

@@ -168,17 +168,20 @@ fn unknown_run_is_reported() {
     assert!(!stage.files().folder.exists(), "nothing is left behind");
 }
 
+/// The identity of the run behind the door.
+const RUN: &str = "identity";
+
 /// A door, and the folder that it is in.
 fn door() -> (tempfile::TempDir, Door) {
     let folder = tempfile::tempdir().unwrap();
-    let door = Door::open(folder.path()).unwrap();
+    let door = Door::open(folder.path(), RUN).unwrap();
     (folder, door)
 }
 
 #[test]
 fn request_is_gone_before_its_answer_is_there() {
     let (folder, door) = door();
-    let letter = Letter::post(folder.path(), &Request::Cancel).unwrap();
+    let letter = Letter::post(folder.path(), RUN, &Request::Cancel).unwrap();
     assert!(letter.answer().is_none());
     let requests = door.requests();
     assert_eq!(requests[0].what, Request::Cancel);
@@ -195,18 +198,27 @@ fn request_is_gone_before_its_answer_is_there() {
 #[test]
 fn request_whose_caller_gave_up_or_died_long_ago_has_no_effect() {
     let (folder, door) = door();
-    drop(Letter::post(folder.path(), &Request::Cancel).unwrap());
+    drop(Letter::post(folder.path(), RUN, &Request::Cancel).unwrap());
     assert!(door.requests().is_empty());
-    let old = RequestFile { until_ms: clock::now_ms() - 1, what: Request::Cancel };
+    let old =
+        RequestFile { run: RUN.to_owned(), until_ms: clock::now_ms() - 1, what: Request::Cancel };
     write(&door.folder, "old", REQUEST, &old).unwrap();
     assert!(door.requests().is_empty());
     assert_eq!(fs::read_dir(&door.folder).unwrap().count(), 0);
 }
 
 #[test]
+fn request_to_an_earlier_run_of_the_same_name_has_no_effect() {
+    let (folder, door) = door();
+    let letter = Letter::post(folder.path(), "earlier", &Request::Cancel).unwrap();
+    assert!(door.requests().is_empty());
+    assert!(!letter.path(REQUEST).exists());
+}
+
+#[test]
 fn invalid_request_is_refused_with_the_reason() {
     let (folder, door) = door();
-    let letter = Letter::post(folder.path(), &Request::Cancel).unwrap();
+    let letter = Letter::post(folder.path(), RUN, &Request::Cancel).unwrap();
     let forged =
         serde_json::json!({ "until_ms": u64::MAX, "what": { "limit": { "budget_usd": 5000 } } });
     fs::write(letter.path(REQUEST), forged.to_string()).unwrap();
@@ -237,7 +249,7 @@ fn only_the_owner_can_enter_the_door() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(DOOR);
-    Door::open(folder.path()).unwrap();
+    Door::open(folder.path(), RUN).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
 }
 
@@ -259,8 +271,13 @@ fn burst_is_taken_in_batches_the_oldest_first() {
     // Written in another order than that of their names.
     for number in (0..BATCH_MAX + 3).rev() {
         let what = Request::Answered { ask: format!("main.{number}") };
-        write(&door.folder, &format!("{number:05}"), REQUEST, &RequestFile { until_ms, what })
-            .unwrap();
+        write(
+            &door.folder,
+            &format!("{number:05}"),
+            REQUEST,
+            &RequestFile { run: RUN.to_owned(), until_ms, what },
+        )
+        .unwrap();
     }
     let number = |request: &PendingRequest| match &request.what {
         Request::Answered { ask } => ask.clone(),
@@ -288,7 +305,7 @@ fn answer_tells_every_status() {
         Status::Paused,
         Status::Cancelled,
     ] {
-        let letter = Letter::post(folder.path(), &Request::Stop { now: true }).unwrap();
+        let letter = Letter::post(folder.path(), RUN, &Request::Stop { now: true }).unwrap();
         let answer = DoorAnswer { status, running_steps: 1 };
         door.confirm(&door.requests()[0], &answer);
         assert_eq!(letter.answer().unwrap().unwrap(), answer);
@@ -303,7 +320,7 @@ fn files_that_no_caller_fetched_are_removed_when_the_door_is_opened_again() {
     }
     let old = fs::File::options().append(true).open(door.folder.join("old.answer")).unwrap();
     old.set_modified(std::time::SystemTime::now() - 2 * PATIENCE).unwrap();
-    Door::open(folder.path()).unwrap();
+    Door::open(folder.path(), RUN).unwrap();
     let left: Vec<_> =
         fs::read_dir(&door.folder).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, ["new.answer"]);
@@ -313,7 +330,7 @@ fn files_that_no_caller_fetched_are_removed_when_the_door_is_opened_again() {
 fn word_of_an_answered_question_stays_at_the_door_for_the_orchestrator() {
     let (folder, door) = door();
     let ask = AskId::parse("main.2").unwrap();
-    tell_answered(folder.path(), &ask);
+    tell_answered(folder.path(), RUN, &ask);
     let requests = door.requests();
     assert_eq!(requests[0].what, Request::Answered { ask: "main.2".to_owned() });
 }

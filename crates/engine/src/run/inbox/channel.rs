@@ -108,7 +108,8 @@ mod tests {
         // Another process has no channel; what it sends is dropped.
         Outbox::to(folder.path()).unwrap().send(&Message::Door);
         assert_eq!(inbox.next_waiting(), None);
-        let letter = Letter::post(folder.path(), &Request::Answered { ask: "main.1".to_owned() });
+        let letter =
+            Letter::post(folder.path(), "i", &Request::Answered { ask: "main.1".to_owned() });
         assert_eq!(inbox.next(None), Some(Message::Door));
         assert_eq!(inbox.next(LONG), Some(Message::Door), "it is still there");
         drop(letter);

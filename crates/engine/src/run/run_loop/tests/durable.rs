@@ -19,6 +19,7 @@ use crate::{
         door::{Letter, LimitChange, Request},
         events::{Event, Observer, Seen},
         inbox::Message,
+        mirror::identity_of,
     },
     testing::{RESULT, Stage, says},
 };
@@ -82,11 +83,13 @@ fn question_is_not_published_before_it_is_durable() {
 #[test]
 fn request_at_the_door_is_not_confirmed_before_it_is_durable() {
     let mut stage = Stage::new(&["START.sh"], []);
-    let folder = stage.files().folder;
+    let files = stage.files();
     let (post, posted) = mpsc::channel();
     stage.memory = Memory::new(move |_| {
         let change = LimitChange { max_iterations: Some(9), ..LimitChange::default() };
-        post.send(Letter::post(&folder, &Request::Limit(change)).unwrap()).unwrap();
+        let run = identity_of(&files).unwrap();
+        let letter = Letter::post(&files.folder, &run, &Request::Limit(change));
+        post.send(letter.unwrap()).unwrap();
         Fate::Runs.after([Message::Door])
     });
     stop_at(&stage, |record| matches!(record, Record::LimitsChanged { .. }));
