@@ -374,19 +374,20 @@ impl From<EngineError> for Failure {
                 "configure it as before (see raymond config), or choose another with --agent"
                     .to_owned(),
             ),
-            EngineError::Copied { id, original, state_dir } => Some(format!(
+            EngineError::Copied { id, original, state_dir, journal } => Some(format!(
                 "go on with that one: raymond resume {original} --data-dir {}\n\
-                 or make another run of this copy: raymond fork-run {id}",
-                quote::path(state_dir)
+                 or make another run of this copy: raymond fork-run {id}{}",
+                quote::path(state_dir),
+                place_of(journal)
             )),
             EngineError::Mirrored { id, origin } => Some(cluster_hint(id, origin)),
             EngineError::NoShell => Some("install bash, or put it on your PATH".to_owned()),
             EngineError::Journal(error) => journal_hint(error),
-            EngineError::Replay { .. } => Some(
+            EngineError::Replay { journal, .. } => Some(format!(
                 "restore the journal from a backup, or remove the runs that cannot be read:\n      \
-                 raymond prune --status unreadable --older-than 0s"
-                    .to_owned(),
-            ),
+                 raymond prune --status unreadable --older-than 0s{}",
+                place_of(journal)
+            )),
             _ => None,
         };
         let (kind, exit_code) = match error {

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Write as _},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -225,7 +225,7 @@ impl AskFolder {
         let published = PublishedQuestion { attachments, ..wanted };
         let draft = self.path.join("question.draft");
         let path = self.path.join(QUESTION);
-        write_durably(&draft, &seal::to_json(QUESTION_SEAL, &path, &published)?)?;
+        private::write_durably(&draft, &seal::to_json(QUESTION_SEAL, &path, &published)?)?;
         fs::rename(&draft, path)?;
         self.sync()?;
         Ok((published, true))
@@ -288,7 +288,7 @@ impl AskFolder {
         };
         let purpose = self.answer_seal().map_err(io)?;
         let named = seal::to_json(&purpose, &self.path.join(ANSWER), &given)
-            .and_then(|json| write_durably(&draft, &json))
+            .and_then(|json| private::write_durably(&draft, &json))
             .and_then(|()| private::name_new(&draft, &self.path.join(ANSWER)));
         if named.is_err() {
             discard();
@@ -393,10 +393,4 @@ fn read<T: DeserializeOwned>(purpose: &str, path: &Path) -> io::Result<Option<T>
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = private::options().create(true).truncate(true).write(true).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }

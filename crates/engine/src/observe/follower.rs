@@ -75,7 +75,8 @@ impl Follower {
                 let seen = match take(run, record, entry.at_ms, *records) {
                     Ok(seen) => seen,
                     Err(source) => {
-                        unfit = Some(EngineError::Replay { id: id.clone(), source });
+                        let (id, journal) = (id.clone(), files.journal.clone());
+                        unfit = Some(EngineError::Replay { id, journal, source });
                         return ControlFlow::Break(());
                     }
                 };
@@ -93,15 +94,15 @@ impl Follower {
 
     /// The run as it was read so far.
     pub fn run(&self) -> Result<&Run, EngineError> {
-        self.run.as_ref().ok_or_else(|| empty(&self.id))
+        self.run.as_ref().ok_or_else(|| empty(&self.id, &self.files))
     }
 
     pub(crate) fn into_run(self) -> Result<Run, EngineError> {
-        self.run.ok_or_else(|| empty(&self.id))
+        self.run.ok_or_else(|| empty(&self.id, &self.files))
     }
 
     pub(crate) fn run_mut(&mut self) -> Result<&mut Run, EngineError> {
-        self.run.as_mut().ok_or_else(|| empty(&self.id))
+        self.run.as_mut().ok_or_else(|| empty(&self.id, &self.files))
     }
 
     /// How many bytes of the journal were read.
@@ -115,8 +116,9 @@ impl Follower {
     }
 }
 
-fn empty(id: &RunId) -> EngineError {
-    EngineError::Replay { id: id.clone(), source: ReplayError::Empty }
+fn empty(id: &RunId, files: &RunFiles) -> EngineError {
+    let journal = files.journal.clone();
+    EngineError::Replay { id: id.clone(), journal, source: ReplayError::Empty }
 }
 
 /// Applies the record with this number.

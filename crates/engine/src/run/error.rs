@@ -48,6 +48,8 @@ pub enum EngineError {
         original: RunId,
         /// The state directory of the original.
         state_dir: PathBuf,
+        /// The journal of the copy.
+        journal: PathBuf,
     },
     /// The run was cancelled.
     #[error("run `{id}` is cancelled")]
@@ -79,6 +81,8 @@ pub enum EngineError {
     Replay {
         /// The id.
         id: RunId,
+        /// The journal.
+        journal: PathBuf,
         /// The record that does not fit.
         source: ReplayError,
     },

@@ -256,7 +256,8 @@ fn is_full(error: &io::Error) -> bool {
 /// The run from its journal, all of it: nothing is appended to one that was not checked as a whole. Also returns the
 /// unfinished tail that was cut off.
 fn read(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>), EngineError> {
-    let replay_error = |source| EngineError::Replay { id: id.clone(), source };
+    let journal = || files.journal.clone();
+    let replay_error = |source| EngineError::Replay { id: id.clone(), journal: journal(), source };
     let opened = Journal::open(&files.journal)?;
     let opened = opened.ok_or_else(|| replay_error(ReplayError::Empty))?;
     if let Some(begun) = opened.entries.first().and_then(started) {
@@ -279,7 +280,8 @@ pub(crate) fn refuse_copy(
     }
     match original(begun, &files.journal) {
         Some((original, state_dir)) => {
-            Err(EngineError::Copied { id: id.clone(), original, state_dir })
+            let journal = files.journal.clone();
+            Err(EngineError::Copied { id: id.clone(), original, state_dir, journal })
         }
         None => Ok(()),
     }

@@ -134,11 +134,12 @@ impl<'o> Mirror<'o> {
         bundle: &Path,
         observer: &'o mut dyn Observer,
     ) -> Result<(Self, Bell), EngineError> {
+        let files = state_dir.run(id);
         let Some(started) = first.records.first().and_then(Record::started) else {
-            return Err(EngineError::Replay { id: id.clone(), source: ReplayError::NoStart });
+            let (id, journal) = (id.clone(), files.journal);
+            return Err(EngineError::Replay { id, journal, source: ReplayError::NoStart });
         };
         let identity = started.identity.clone();
-        let files = state_dir.run(id);
         state_dir.check_run(&files)?;
         let root = state_dir.root();
         state_dir.create().map_err(|source| io_error("create", root, source))?;
@@ -339,15 +340,11 @@ pub(super) fn identity_of(files: &RunFiles) -> Option<String> {
     first.records.first()?.started().map(|started| started.identity.clone())
 }
 
-/// Where the run with these files is carried out; `None` if it is here.
+/// Where the run with these files is carried out; `None` if it is here. A file that Raymond did not write says nothing.
 pub fn origin(files: &RunFiles) -> Option<Origin> {
     let path = files.folder.join(ORIGIN);
-    let bytes = match regular::read(&path, ORIGIN_BYTES_MAX) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
-        read => read.unwrap_or_default(),
-    };
-    // A file that cannot be read, or that Raymond did not write, says that much: the run is not to be continued here.
-    Some(seal::from_json(ORIGIN_SEAL, &path, &bytes).unwrap_or_default())
+    let bytes = regular::read(&path, ORIGIN_BYTES_MAX).ok()?;
+    seal::from_json(ORIGIN_SEAL, &path, &bytes).ok()
 }
 
 /// Refuses to continue a run here that is carried out elsewhere.

@@ -109,7 +109,8 @@ pub fn rewind(
     agents: &Agents,
 ) -> Result<(), RewindError> {
     load(state_dir, id)?;
-    let entries = Journal::read(&state_dir.run(id).journal).map_err(EngineError::from)?;
+    let journal = state_dir.run(id).journal;
+    let entries = Journal::read(&journal).map_err(EngineError::from)?;
     let cut = match step {
         None => entries.len(),
         Some(step) => {
@@ -119,7 +120,7 @@ pub fn rewind(
     };
     let past = entries.get(..cut).unwrap_or_default();
     let run = replay(past.iter().flat_map(|entry| entry.records.iter().cloned()))
-        .map_err(|source| EngineError::Replay { id: id.clone(), source })?;
+        .map_err(|source| EngineError::Replay { id: id.clone(), journal, source })?;
     if run.agents.is_empty() || !run.status.can_resume() {
         return Err(RewindError::Over { run: id.clone(), status: run.status.to_string() });
     }

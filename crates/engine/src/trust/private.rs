@@ -51,6 +51,13 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     file.write_all(bytes.as_ref())
 }
 
+/// The same, durably; the directory is not.
+pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = options().create(true).truncate(true).write(true).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
 /// Gives the file `draft` the name `path`. Fails with `AlreadyExists` if there is such a file: of several
 /// processes exactly one succeeds.
 pub(crate) fn name_new(draft: &Path, path: &Path) -> io::Result<()> {

@@ -160,12 +160,13 @@ fn read(path: &Path) -> Option<Key> {
 /// Makes a key, unless another process is first.
 fn make(path: &Path) -> io::Result<()> {
     let draft = path.with_extension(format!("draft-{}", uuid::Uuid::new_v4().simple()));
-    private::write(&draft, random())?;
+    // Durable before anything is sealed with it: without the key that made them, all runs are foreign.
+    private::write_durably(&draft, &random())?;
     match private::name_new(&draft, path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => {
             let _ = fs::remove_file(draft);
-            Ok(())
+            path.parent().map_or(Ok(()), sys::sync_folder)
         }
     }
 }

@@ -72,6 +72,8 @@ fn commands_about_files_quote_their_names() {
     project.raymond(&[&["start", EVIL, "--id", "r"][..], &at].concat());
     assert!(names(project.raymond(&[&["stop", "r"][..], &at].concat())));
     assert!(names(project.raymond(&[&["tell", "r", "x"][..], &at].concat())));
+    assert!(names(project.raymond(&[&["show", "r", "--diff"][..], &at].concat())));
+    assert!(names(project.raymond(&[&["prune"][..], &at].concat())));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{self, Seek as _, SeekFrom, Write as _},
+    io::{self, Seek as _, SeekFrom},
     path::{Path, PathBuf},
 };
 
@@ -160,7 +160,7 @@ impl StepFolder {
         before: Option<&str>,
     ) -> io::Result<()> {
         self.create()?;
-        write_durably(&self.prompt(), prompt.as_bytes())?;
+        private::write_durably(&self.prompt(), prompt.as_bytes())?;
         // Left by an earlier attempt to start this step, which never got to claim it, or put there by a model.
         for name in [BEFORE, OUTPUT_IS_AT] {
             match fs::remove_file(self.path.join(name)) {
@@ -169,11 +169,11 @@ impl StepFolder {
             }
         }
         if let Some(before) = before {
-            write_durably(&self.path.join(BEFORE), before.as_bytes())?;
+            private::write_durably(&self.path.join(BEFORE), before.as_bytes())?;
         }
         let intent = Intent { run: self.run().to_owned(), step };
         let path = self.path.join(INTENT);
-        write_durably(&path, &seal::to_json(INTENT_SEAL, &path, &intent)?)?;
+        private::write_durably(&path, &seal::to_json(INTENT_SEAL, &path, &intent)?)?;
         sys::sync_folder(&self.path)?;
         if let Some(steps) = self.path.parent() {
             sys::sync_folder(steps)?;
@@ -311,12 +311,6 @@ fn regular_length(path: &Path) -> io::Result<Option<u64>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = private::options().create(true).truncate(true).write(true).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 /// The name of a step's directory: `agent.number`. The end of a very long agent name is replaced by

@@ -11,7 +11,10 @@ use raymond_flow::{
     machine::{Phase, Run, Worktree},
 };
 
-use super::{place::state_dir, runs};
+use super::{
+    place::{state_dir, typed},
+    runs,
+};
 use crate::{
     cli::{args::WhichRun, upkeep::Land},
     failure::Failure,
@@ -55,7 +58,10 @@ pub(in crate::cli) fn land(arguments: &Land) -> Result<ExitCode, Failure> {
     }
     let Some(first) = left.first() else {
         if !arguments.dry_run {
-            out::note("remove worktrees whose work is landed: raymond prune --worktrees");
+            let place = typed(&arguments.place);
+            out::note(&format!(
+                "remove worktrees whose work is landed: raymond prune --worktrees{place}"
+            ));
         }
         return Ok(ExitCode::SUCCESS);
     };

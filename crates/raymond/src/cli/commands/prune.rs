@@ -10,16 +10,21 @@ use raymond_engine::{
         prune::{KeptWorktree, PruneWorktrees, PrunedWorktrees, StoredRun, stored_runs},
     },
 };
-use raymond_flow::id::RunId;
 use serde_json::json;
 
-use super::place::state_dir;
+use super::{
+    place::{state_dir, typed},
+    runs,
+};
 use crate::{
-    cli::upkeep::{Prune, PrunedStatus},
+    cli::{
+        args::Place,
+        upkeep::{Prune, PrunedStatus},
+    },
     failure::Failure,
     line::excerpt,
     out,
-    report::{time, words::count},
+    report::{Next, time, words::count},
 };
 
 /// The minimum age of a run without `--older-than`.
@@ -59,7 +64,7 @@ fn go(state_dir: &StateDir, arguments: &Prune, is_dry: bool) -> Result<(ExitCode
     for candidate in found {
         if candidate.is_readable {
             let pruned = candidate.run.remove_worktrees(state_dir, which)?;
-            tell(&candidate.run.id, &pruned, is_dry);
+            tell(&runs::next(&candidate.run.id, &arguments.place), &pruned, is_dry);
             // Without its journal, nobody would know of them.
             if !pruned.kept.is_empty() {
                 continue;
@@ -76,7 +81,7 @@ fn go(state_dir: &StateDir, arguments: &Prune, is_dry: bool) -> Result<(ExitCode
     }
     out::text(&if arguments.json { as_json(&removed, is_dry) } else { as_text(&removed) })?;
     if !arguments.json {
-        summarize(&removed, is_dry);
+        summarize(&removed, is_dry, &arguments.place);
     }
     failure.map_or(Ok((ExitCode::SUCCESS, removed.len())), Err)
 }
@@ -98,7 +103,7 @@ fn prune_worktrees(
                 continue;
             }
         };
-        tell(&run.id, &pruned, is_dry);
+        tell(&runs::next(&run.id, &arguments.place), &pruned, is_dry);
         total += pruned.removed;
         let PrunedWorktrees { removed, hidden, kept } = pruned;
         let kept = kept.iter().map(|kept| {
@@ -126,7 +131,8 @@ fn prune_worktrees(
 }
 
 /// Says which files go that are in no commit, which worktrees stay, why, and what can be done about them.
-fn tell(run: &RunId, pruned: &PrunedWorktrees, is_dry: bool) {
+fn tell(next: &Next, pruned: &PrunedWorktrees, is_dry: bool) {
+    let run = &next.id;
     for (agent, hidden) in &pruned.hidden {
         let more = if hidden.len() > NAMED_MAX {
             format!(" and {} more", hidden.len() - NAMED_MAX)
@@ -147,7 +153,8 @@ fn tell(run: &RunId, pruned: &PrunedWorktrees, is_dry: bool) {
     }
     if !pruned.kept.is_empty() {
         out::note(&format!(
-            "land the work: raymond land {run}\nor remove it for good, with --discard-work"
+            "land the work: {}\nor remove it for good, with --discard-work",
+            next.command("land")
         ));
     }
 }
@@ -228,14 +235,14 @@ fn as_json(found: &[Candidate], is_dry: bool) -> String {
     format!("{}\n", out::escaped(&json!(runs).to_string()))
 }
 
-fn summarize(found: &[Candidate], is_dry: bool) {
+fn summarize(found: &[Candidate], is_dry: bool, place: &Place) {
     let total = size(found.iter().map(|candidate| candidate.run.bytes).sum());
     let runs = if found.len() == 1 { "1 run".to_owned() } else { format!("{} runs", found.len()) };
     out::note(&match (found.is_empty(), is_dry) {
-        (true, _) => {
-            "No run is old enough and has ended. List younger ones: raymond prune --older-than 1h --dry-run"
-                .to_owned()
-        }
+        (true, _) => format!(
+            "No run is old enough and has ended. List younger ones: raymond prune --older-than 1h --dry-run{}",
+            typed(place)
+        ),
         (_, true) => format!("{runs}, {total}: nothing was removed yet; remove them with --yes"),
         (_, false) => format!("{runs} removed, {total} freed"),
     });

@@ -22,7 +22,10 @@ use serde_json::json;
 
 use super::{prepare::LoadedProject, runs};
 use crate::{
-    cli::{args::WhichRun, upkeep::Show},
+    cli::{
+        args::{Place, WhichRun},
+        upkeep::Show,
+    },
     failure::Failure,
     out::{self, OutputState},
     quote,
@@ -72,7 +75,8 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
     let run = WhichRun { id: arguments.run.clone() };
     let id = runs::find(&project.state_dir, &run, &arguments.place)?;
     if arguments.diff {
-        return show_diff(&load(&project.state_dir, &id)?.run, arguments.step.as_deref());
+        let run = load(&project.state_dir, &id)?.run;
+        return show_diff(&run, arguments.step.as_deref(), &arguments.place);
     }
     let files = project.state_dir.run(&id);
     let mut view = ShowView {
@@ -112,15 +116,17 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
 }
 
 /// Shows what the workers with worktrees have changed, or one of them.
-fn show_diff(run: &Run, agent: Option<&str>) -> Result<ExitCode, Failure> {
+fn show_diff(run: &Run, agent: Option<&str>, place: &Place) -> Result<ExitCode, Failure> {
     let is_meant = |id: &&AgentId| agent.is_none_or(|agent| agent == id.as_str());
     let mut meant: Vec<_> = run.worktrees.keys().filter(is_meant).collect();
     meant.sort_by(|one, other| natural(one.as_str(), other.as_str()));
     if meant.is_empty() {
         let who = agent.map_or("no worker".to_owned(), |agent| format!("no worker `{agent}`"));
         let message = format!("run `{}` has {who} with a worktree", run.id);
-        return Err(Failure::usage(message)
-            .with_hint(format!("list its workers: raymond status {}", run.id)));
+        return Err(Failure::usage(message).with_hint(format!(
+            "list its workers: {}",
+            runs::next(&run.id, place).command("status")
+        )));
     }
     for id in meant {
         let Some(own) = run.worktrees.get(id) else { continue };

@@ -216,12 +216,12 @@ fn place_where_a_run_is_said_to_be_carried_out_is_not_taken_from_a_model() {
     raymond(&project, &["flow", "--id", "r"]).failed(1, "");
     let origin = json!({ "options": [["; touch obeyed; #", "x"], ["--address", "evil:7233"]] });
     project.write(".raymond/workflows/r/cluster.json", &origin.to_string());
-    let ran = raymond(&project, &["resume", "r"]);
-    assert!(
-        ran.code != 0 && !ran.stderr.contains("evil") && !ran.stderr.contains("touch"),
-        "{ran:?}"
-    );
-    assert!(ran.stderr.contains("raymond cluster mirror r"), "{ran:?}");
+    for arguments in [&["limit", "r", "--budget", "5"][..], &["status", "r"], &["resume", "r"]] {
+        let ran = raymond(&project, arguments);
+        assert!(!ran.stderr.contains("evil") && !ran.stderr.contains("cluster"), "{ran:?}");
+    }
+    project.write("go", "");
+    raymond(&project, &["resume", "r"]).completed("x");
 }
 
 #[test]
