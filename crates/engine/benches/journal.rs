@@ -23,6 +23,7 @@ fn journal(folder: &std::path::Path, steps: u32) -> PathBuf {
     let started = Started {
         workflow_id: RunId::new("bench-1").expect("a valid id"),
         identity: String::new(),
+        state_dir: String::new(),
         scope_dir: "/flows/bench".to_owned(),
         entry: StateName::new("START.md"),
         cwd: "/project".to_owned(),

@@ -83,6 +83,7 @@ fn run_with(count: usize) -> (Run, Vec<Record>, MemoryWorld) {
     let started = Started {
         workflow_id: RunId::new("bench-1").expect("a valid id"),
         identity: String::new(),
+        state_dir: String::new(),
         scope_dir: "/flows/bench".to_owned(),
         entry: StateName::new("START.md"),
         cwd: "/project".to_owned(),

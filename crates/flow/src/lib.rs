@@ -52,6 +52,7 @@
 //!     workflow_id: RunId::new("example-1").unwrap(),
 //!     scope_dir: "/workflows/example".into(),
 //!     identity: String::new(),
+//!     state_dir: String::new(),
 //!     entry: StateName::new("START.md"),
 //!     cwd: "/project".into(),
 //!     started_at_ms: 0,

@@ -20,6 +20,7 @@ fn started(on_ask: OnAsk) -> Started {
     Started {
         workflow_id: RunId::new("r").unwrap(),
         identity: "i".to_owned(),
+        state_dir: String::new(),
         scope_dir: "/flow".to_owned(),
         entry: StateName::new("START.md"),
         cwd: "/project".to_owned(),

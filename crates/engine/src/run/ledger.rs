@@ -287,10 +287,10 @@ pub(crate) fn refuse_copy(
     }
 }
 
-/// The run of which `journal`, of a run that began so, is a copy, and its state directory: that of the project in which the run was started, if it is still
-/// there and another file. One that was moved is no copy.
+/// The run of which `journal`, of a run that began so, is a copy, and its state directory: that in which the run was started, if
+/// the run is still there in another file. One that was moved is no copy.
 fn original(begun: &Started, journal: &Path) -> Option<(RunId, PathBuf)> {
-    let state_dir = StateDir::of_project(Path::new(&begun.cwd));
+    let state_dir = StateDir::new(&begun.state_dir);
     let there = state_dir.run(&begun.workflow_id).journal;
     let real = |path: &Path| fs::canonicalize(path).ok();
     if there == journal || real(&there)? == real(journal)? {

@@ -150,7 +150,8 @@ impl Engine<'_> {
     ) -> Result<RunEnd, EngineError> {
         seal::prepare().map_err(|error| at_work("seal the journal", error))?;
         let identity = uuid::Uuid::new_v4().simple().to_string();
-        let started = Started { identity, ..started };
+        let state_dir = self.state_dir.root().to_string_lossy().into_owned();
+        let started = Started { identity, state_dir, ..started };
         let id = started.workflow_id.clone();
         let files = self.state_dir.run(&id);
         self.state_dir.check_run(&files)?;

@@ -218,6 +218,7 @@ fn write(
         let mut record = record.clone();
         if let Some(started) = record.started_mut() {
             (started.workflow_id, started.identity) = (new.clone(), identity.clone());
+            started.state_dir = state_dir.root().to_string_lossy().into_owned();
         }
         record
     };

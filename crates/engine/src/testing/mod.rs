@@ -74,6 +74,7 @@ pub(crate) fn started(scope_dir: &str) -> Started {
     Started {
         workflow_id: id(),
         identity: "5f".to_owned(),
+        state_dir: String::new(),
         scope_dir: scope_dir.to_owned(),
         entry: StateName::new("START.sh"),
         cwd: "/".to_owned(),

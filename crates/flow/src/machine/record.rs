@@ -390,6 +390,9 @@ pub struct Started {
     pub limits: Limits,
     /// A random value that the engine generates: it tells this run from any other with the same id.
     pub identity: String,
+    /// The state directory in which the engine started it; absolute. Empty if no engine did.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub state_dir: String,
 }
 
 /// What chose a transition.

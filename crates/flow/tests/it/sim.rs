@@ -96,6 +96,7 @@ pub(crate) fn started(entry: &str) -> Started {
     Started {
         workflow_id: RunId::new("test-00000001").unwrap(),
         identity: String::new(),
+        state_dir: String::new(),
         scope_dir: "/flows/test".to_owned(),
         entry: StateName::new(entry),
         cwd: "/project".to_owned(),

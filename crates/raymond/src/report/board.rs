@@ -260,6 +260,7 @@ mod tests {
             scope_dir: "/flow".to_owned(),
             entry: StateName::new("START.md"),
             cwd: "/".to_owned(),
+            state_dir: String::new(),
             started_at_ms: 1,
             input: None,
             metadata: BTreeMap::new(),

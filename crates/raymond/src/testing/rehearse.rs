@@ -191,6 +191,7 @@ fn started(scope: &ScopeSource, case: &Case, cwd: &Path) -> Result<Started, Fail
     Ok(Started {
         workflow_id: RunId::new("case")?,
         identity: String::new(),
+        state_dir: String::new(),
         scope_dir: scope.path.to_string_lossy().into_owned(),
         entry: scope.entry.clone(),
         cwd: cwd.to_string_lossy().into_owned(),

@@ -294,6 +294,7 @@ fn begin(
     let mut started = Started {
         workflow_id: RunId::new(id).unwrap(),
         identity: String::new(),
+        state_dir: String::new(),
         scope_dir: scope.path.to_str().unwrap().to_owned(),
         entry: scope.entry,
         cwd: project.to_str().unwrap().to_owned(),

@@ -58,6 +58,7 @@ fn decisions() -> Vec<Vec<Record>> {
     let started = Started {
         workflow_id: RunId::new("r").unwrap(),
         identity: String::new(),
+        state_dir: String::new(),
         scope_dir: "/flow".to_owned(),
         entry: StateName::new("START.md"),
         cwd: "/".to_owned(),

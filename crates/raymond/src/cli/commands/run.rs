@@ -121,6 +121,7 @@ pub(super) fn plan(arguments: Start) -> Result<(LoadedProject, Started), Failure
     let started = Started {
         workflow_id: id,
         identity: String::new(),
+        state_dir: String::new(),
         scope_dir: scope.path.to_string_lossy().into_owned(),
         entry: scope.entry,
         cwd: current_folder()?,

@@ -301,6 +301,26 @@ fn copy_of_a_state_directory_does_no_work_of_the_original() {
 }
 
 #[test]
+fn copy_of_a_data_directory_that_the_user_has_named_does_no_work_of_the_original() {
+    let project =
+        Project::new([("START.sh", "echo x >> log; [ -e go ] && echo '<result>x</result>'")]);
+    assert_eq!(raymond(&project, &["flow", "--id", "r", "--data-dir", "dd"]).code, 1);
+    let mut copy = Command::new("cp");
+    copy.args(["-r", "dd", "dd2"]).current_dir(project.path());
+    assert!(copy.status().unwrap().success());
+    let ran = raymond(&project, &["resume", "r", "--data-dir", "dd2"]);
+    assert!(ran.code != 0 && ran.stderr.contains("is a copy of run `r` in"), "{ran:?}");
+    assert!(ran.stderr.contains("raymond fork-run r --data-dir "), "{ran:?}");
+    assert_eq!(project.lines("log").len(), 1);
+    // The original is none, also while the copy is there, and neither is what was moved.
+    assert_eq!(raymond(&project, &["resume", "r", "--data-dir", "dd"]).code, 1);
+    assert_eq!(project.lines("log").len(), 2);
+    fs::remove_dir_all(project.file("dd")).unwrap();
+    project.write("go", "");
+    raymond(&project, &["resume", "r", "--data-dir", "dd2"]).completed("x");
+}
+
+#[test]
 fn what_the_user_has_said_of_a_coding_agent_holds_with_the_model_of_a_clone() {
     let project = Project::new([("START.md", "do it\n<result>fine</result>")]);
     fs::create_dir_all(project.file(".config/raymond")).unwrap();
