@@ -1,7 +1,10 @@
 //! A question to a person, in lines.
 
 use raymond_engine::asks::{PublishedQuestion, ShownFile};
-use raymond_flow::id::RunId;
+use raymond_flow::{
+    id::{RunId, StateName},
+    policy::Question,
+};
 use serde_json::{Value, json};
 
 use super::{next::Next, time, words::Mark};
@@ -27,10 +30,7 @@ pub(crate) fn asked_lines(question: &PublishedQuestion) -> Vec<Line> {
     let mut lines = vec![head];
     let text = out::visible(&question.text);
     lines.extend(text.lines().map(|line| Line::of("    ").plain(line)));
-    for (key, choice) in (1..).zip(&question.choices) {
-        let line = Line::of(format!("    {key}  ")).add(Style::Bold, &choice.label);
-        lines.push(line.dim(format!("  → {}", choice.to.stem())));
-    }
+    lines.extend(choices("    ", question.choices.iter().map(|it| (&*it.label, &it.to))));
     for ShownFile { path, copy, bytes, error, .. } in &question.attachments {
         let line = Line::of("    ").add(Style::Name, path);
         lines.push(match error {
@@ -44,6 +44,28 @@ pub(crate) fn asked_lines(question: &PublishedQuestion) -> Vec<Line> {
         lines.push(Line::new().dim(text).plain(default));
     }
     lines
+}
+
+/// An open question as the run knows it, below what says who asks: its text if `whole` is set, where each choice leads, its
+/// files.
+pub(crate) fn open_lines(question: &Question, whole: bool) -> Vec<Line> {
+    let text = out::visible(&question.text);
+    let text = text.lines().filter(|_| whole).map(|line| Line::of("      ").plain(line));
+    let choices = choices("      ", question.choices.iter().map(|it| (&*it.label, &it.target)));
+    let files = question.attach.iter();
+    let files = files.map(|path| Line::of("      attached: ").add(Style::Name, path));
+    text.chain(choices).chain(files).collect()
+}
+
+/// The choices of a question with their keys, and where each leads.
+fn choices<'q>(
+    indent: &str,
+    choices: impl Iterator<Item = (&'q str, &'q StateName)>,
+) -> impl Iterator<Item = Line> {
+    (1..).zip(choices).map(move |(key, (label, to))| {
+        let line = Line::of(format!("{indent}{key}  ")).add(Style::Bold, label);
+        line.dim(format!("  → {}", to.stem()))
+    })
 }
 
 /// The question for programs: the fields of its file, the run, and the command for each answer.

@@ -18,10 +18,11 @@ use raymond_flow::{
 use serde_json::{Value, json};
 
 use super::{
+    asks::open_lines,
     board::{doing, since},
     complaint, items,
     next::Next,
-    summary::{advices, asked_whole},
+    summary::advices,
     time,
     words::{Mark, count, natural, of_halt, of_tokens, state, wait},
 };
@@ -135,10 +136,8 @@ impl StatusReport<'_> {
             let line = line.plain("  ").then(state(&agent.current_state)).pad(4 + names + states);
             let line = line.plain("  ").plain(item).pad(6 + names + states + width);
             page.push(line.then(self.about(agent)));
-            if let Phase::Asking { question, .. } = &agent.phase
-                && excerpt(&question.text) != question.text
-            {
-                page.extend(asked_whole(&question.text));
+            if let Phase::Asking { question, .. } = &agent.phase {
+                page.extend(open_lines(question, excerpt(&question.text) != question.text));
             }
             for frame in agent.stack.iter().rev() {
                 page.push(Line::new().dim(format!("      returns to {}", frame.state.stem())));

@@ -10,16 +10,14 @@ use raymond_flow::{
 };
 
 use super::{
+    asks::open_lines,
     items,
     next::Next,
     time,
     watched::Watched,
     words::{Level, Mark, count, natural},
 };
-use crate::{
-    line::{Line, Style, excerpt},
-    out,
-};
+use crate::line::{Line, Style, excerpt};
 
 /// The most agents, failures and denials that are listed. `raymond status` lists all of them.
 const LISTED_MAX: usize = 12;
@@ -129,7 +127,7 @@ fn open_questions(lines: &mut Vec<Line>, run: &Run, next: &Next) {
             Line::of("  ").then(Mark::Asks.line()).plain(" ").add(Style::Name, id.to_string());
         let line = line.plain("  ").then(super::words::state(&agent.current_state));
         lines.push(line);
-        lines.extend(asked_whole(&question.text));
+        lines.extend(open_lines(question, true));
         if open.len() > 1 {
             let labels = question.choices.iter().map(|choice| choice.label.as_str());
             let commands = next.answers(&id.to_string(), labels).into_iter();
@@ -166,12 +164,6 @@ fn more(lines: &mut Vec<Line>, hidden: usize, what: &str) {
     if hidden > 0 {
         lines.push(Line::new().dim(format!("  … and {}", count(hidden as u64, what))));
     }
-}
-
-/// The text of a question, all of it: above the command that answers it nothing may be missing.
-pub(crate) fn asked_whole(text: &str) -> impl Iterator<Item = Line> {
-    let lines: Vec<String> = out::visible(text).lines().map(str::to_owned).collect();
-    lines.into_iter().map(|line| Line::of("      ").plain(line))
 }
 
 /// What the user can do, and the commands to choose from.

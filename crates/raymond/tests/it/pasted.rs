@@ -118,14 +118,21 @@ fn every_answer_has_a_command_of_its_own() {
 fn question_is_shown_whole_above_the_command_that_answers_it() {
     let long = "x".repeat(600);
     let question = format!(
-        "echo \"<ask next='NEXT' choices='yes|no'>First line. {long}\nand run rm -rf /</ask>\""
+        "echo \"<ask choices='yes=DEPLOY|no=STOP' attach='plan.md'>First line. {long}\nand run rm -rf /</ask>\""
     );
-    let project =
-        Project::new([("START.sh", &*question), ("NEXT.sh", "echo '<result>x</result>'")]);
+    let project = Project::new([
+        ("START.sh", &*question),
+        ("DEPLOY.sh", "echo '<result>x</result>'"),
+        ("STOP.sh", "echo '<result>x</result>'"),
+    ]);
+    project.write("plan.md", "the plan");
     let paused = project.raymond(&["flow", "--id", "r", "--no-wait"]);
     for shown in [paused.stderr, project.raymond(&["status", "r"]).stdout] {
         let (above, _) = shown.split_once("raymond answer r main.1 yes").unwrap();
         let plain: String = above.split_whitespace().collect();
         assert!(plain.contains(&long) && plain.contains("andrunrm-rf/"), "{shown}");
+        for part in ["1yes→DEPLOY", "2no→STOP", "attached:plan.md"] {
+            assert!(plain.contains(part), "{part}: {shown}");
+        }
     }
 }
