@@ -170,6 +170,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
         .help("Seconds after the announced time when a usage limit counts as lifted"),
     Setting::new("retries", "3", |to, given| one(&mut to.limits.max_retries, given, number))
         .limit("N")
+        .power(exceeds)
         .help("Number of retries of a turn after a failure of an unknown kind; 0 retries nothing"),
     Setting::new("retry_for", "10m", |to, given| {
         one(&mut to.limits.retry_for_ms, given, |text| {
@@ -177,6 +178,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
         })
     })
     .limit("TIME")
+    .power(exceeds)
     .help("How long a turn is retried while the provider is overloaded or cannot be reached; 0 is not at all"),
     Setting::new("serve.max_budget", "50", |to, given| {
         one(&mut to.serve_max_budget, given, dollars)
@@ -185,6 +187,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     .help("Highest budget that a run can be given from the page, in US dollars; 0 is no limit"),
     Setting::new("timeout", "10m", |to, given| one(&mut to.timeout, given, time))
         .option("TIME")
+        .power(outlasts)
         .help("How long a step may print nothing: seconds, or 10m, 2h; 0 is no limit"),
     Setting::new("usage_max", "0", |to, given| one(&mut to.usage_max, given, percent))
         .option("PERCENT")
@@ -206,6 +209,22 @@ fn loosens(own: &str, value: &str) -> bool {
         limit.unwrap_or(f64::INFINITY)
     };
     limit(value) > limit(own)
+}
+
+/// Whether a number or a duration is above the user's own.
+fn exceeds(own: &str, value: &str) -> bool {
+    amount(value) > amount(own)
+}
+
+/// The same where 0 is no limit.
+fn outlasts(own: &str, value: &str) -> bool {
+    let limit = |text: &str| Some(amount(text)).filter(|most| *most > 0).unwrap_or(u64::MAX);
+    limit(value) > limit(own)
+}
+
+fn amount(text: &str) -> u64 {
+    let number = text.parse().ok();
+    number.or_else(|| time(text).ok().map(u64::from)).unwrap_or(u64::MAX)
 }
 
 type Parsed<T> = Result<T, &'static str>;

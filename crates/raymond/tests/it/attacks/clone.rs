@@ -161,7 +161,8 @@ fn harmless_settings_of_a_clone_count_at_once_and_a_trusted_file_until_it_change
 fn limit_that_the_user_has_set_is_not_loosened_by_a_clone() {
     let project = Project::new([("START.sh", "echo '<result>fine</result>'")]);
     fs::create_dir_all(project.file(".config/raymond")).unwrap();
-    let own = "max_iterations = 100\nmax_parallel = 4\nusage_max = 80\nagent = 'codex'\n";
+    let own = "max_iterations = 100\nmax_parallel = 4\nusage_max = 80\nagent = 'codex'\n\
+               retries = 2\nretry_for = '5m'\ntimeout = '20m'\n";
     project.write(".config/raymond/config.toml", own);
     for (looser, tighter) in [
         ("max_iterations = 0", "max_iterations = 99"),
@@ -169,6 +170,10 @@ fn limit_that_the_user_has_set_is_not_loosened_by_a_clone() {
         ("usage_max = 0", "usage_max = 79"),
         ("usage_max = 81", "usage_max = 80"),
         ("agent = 'claude'", "agent = 'codex'"),
+        ("retries = 4294967295", "retries = 0"),
+        ("retry_for = '6m'", "retry_for = 0"),
+        ("timeout = 0", "timeout = '19m'"),
+        ("timeout = '21m'", "timeout = 1200"),
     ] {
         project.write(".raymond/config.toml", looser);
         raymond(&project, &["flow"]).failed(2, "1 setting that you have not trusted");
