@@ -170,6 +170,8 @@ pub struct TurnRequest<'a> {
     pub folder: Option<&'a Path>,
     /// The state directory, whose files a coding agent that can be told so leaves alone.
     pub state_dir: &'a Path,
+    /// The directory of the workflow, whose scripts run, too.
+    pub scope: &'a Path,
     /// Whether the previous turn of its session named a model.
     pub follows_a_model: bool,
 }

@@ -152,7 +152,9 @@ fn arguments(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
         .filter(|tool| *tool != questions::TOOL || !config.questions)
         .collect();
     let mut arguments = vec!["--disallowedTools".to_owned(), unused.join(",")];
-    let mut own = json!({ "permissions": { "deny": permissions::denied(request.state_dir, &config.closed_dirs) } });
+    let places = [request.state_dir, request.scope, request.cwd];
+    let deny = permissions::denied(places, &config.closed_dirs);
+    let mut own = json!({ "permissions": { "deny": deny } });
     if config.questions {
         arguments.extend(["--permission-prompt-tool", "stdio"].map(str::to_owned));
         own["hooks"] = questions::hooks(&settings.granted);

@@ -44,9 +44,9 @@ const DENIED: [&str; 13] = [
     "worktrees/*/*/.git",
 ];
 
-/// The rules that keep a turn from editing what Raymond keeps of runs, from reading journals and requests, and out of the
+/// The rules that keep a turn from editing the scripts of its workflow and what Raymond keeps of runs, from reading journals and requests, and out of the
 /// directories `closed`.
-pub(super) fn denied(state_dir: &Path, closed: &[PathBuf]) -> Vec<String> {
+pub(super) fn denied([state_dir, scope, cwd]: [&Path; 3], closed: &[PathBuf]) -> Vec<String> {
     let rule = |tool: &str, folder: &Path, name: &str| match name.strip_prefix("../") {
         None => format!("{tool}({}/{name})", pattern(folder)),
         Some(name) => {
@@ -58,7 +58,9 @@ pub(super) fn denied(state_dir: &Path, closed: &[PathBuf]) -> Vec<String> {
     let own = edits.chain(unread.iter().map(|name| rule("Read", state_dir, name)));
     let closed =
         closed.iter().flat_map(|folder| [rule("Edit", folder, "**"), rule("Read", folder, "**")]);
-    own.chain(closed).collect()
+    // An agent that works in the directory of its workflow, or below it, is there to edit it.
+    let is_below = scope != cwd && scope.starts_with(cwd);
+    own.chain(closed).chain(is_below.then(|| rule("Edit", scope, "**"))).collect()
 }
 
 /// A path in a rule of Claude: a second slash makes it absolute, and it is a pattern as in `.gitignore`.
@@ -151,9 +153,37 @@ mod tests {
         arguments.map_err(|failure| failure.message)
     }
 
+    /// What is denied to a turn in this directory of the project `/p`, whose workflow is `/p/flow`.
+    fn rules(cwd: &str) -> Vec<String> {
+        let places = ["/p/.raymond", "/p/flow", cwd].map(Path::new);
+        denied(places, &["/h/.state/raymond".into()])
+    }
+
+    #[test]
+    fn turn_above_its_workflow_does_not_edit_it_and_one_that_works_there_does() {
+        let rule = "Edit(//p/flow/**)";
+        for (cwd, is_denied) in
+            [("/p", true), ("/", true), ("/p/flow", false), ("/p/flow/sub", false), ("/q", false)]
+        {
+            assert_eq!(rules(cwd).iter().any(|known| known == rule), is_denied, "{cwd}");
+        }
+    }
+
+    #[test]
+    fn turn_edits_nothing_that_raymond_keeps_of_runs() {
+        let rules = rules("/p");
+        for name in DENIED {
+            let rule = match name.strip_prefix("../") {
+                Some(name) => format!("Edit(//p/{name})"),
+                None => format!("Edit(//p/.raymond/{name})"),
+            };
+            assert!(rules.contains(&rule), "{rule}: {rules:?}");
+        }
+    }
+
     #[test]
     fn turn_reads_no_journal_and_no_request_and_nothing_in_a_closed_directory() {
-        let rules = denied(Path::new("/p/.raymond"), &["/h/.state/raymond".into()]);
+        let rules = rules("/p");
         for rule in [
             "Read(//p/.raymond/workflows/*.journal)",
             "Read(//p/.raymond/workflows/*/door/**)",

@@ -120,6 +120,7 @@ mod tests {
             earlier: &[],
             folder: None,
             state_dir: "/work/.raymond".as_ref(),
+            scope: "/nowhere".as_ref(),
             follows_a_model: false,
         };
         command(&CodexAgent::new(config), &request)

@@ -224,6 +224,7 @@ impl Desk {
             earlier: &[],
             folder: None,
             state_dir: &self.cwd(),
+            scope: Path::new("/nowhere"),
             follows_a_model: number > 0,
         };
         let command = self.apart.agent.command(&request);

@@ -257,6 +257,7 @@ fn command(agent: &ProgramAgent, turn: &Turn) -> TurnCommand {
         earlier: &[],
         folder: None,
         state_dir: Path::new("/work/.raymond"),
+        scope: Path::new("/nowhere"),
         follows_a_model: false,
     };
     agent.command(&request).unwrap()

@@ -23,6 +23,7 @@ fn ask(agent: &ScriptedAgent, state: &str) -> ReadyAnswer {
         earlier: &[],
         folder: None,
         state_dir: Path::new("/work/.raymond"),
+        scope: Path::new("/nowhere"),
         follows_a_model: false,
     };
     agent.answer(&request).unwrap()

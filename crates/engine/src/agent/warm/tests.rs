@@ -32,6 +32,7 @@ fn with_request<T>(
         earlier: &[],
         folder: None,
         state_dir: Path::new("/work/.raymond"),
+        scope: Path::new("/nowhere"),
         follows_a_model: false,
     })
 }

@@ -116,6 +116,7 @@ impl Performer<'_> {
                 let private = self.means.world.agent_folder(agent.as_str());
                 let names_it = prompt.contains(&private);
                 let state_dir = self.means.files.state_dir().to_owned();
+                let scope = self.means.world.scope().to_owned();
                 let request = TurnRequest {
                     agent,
                     step,
@@ -126,6 +127,7 @@ impl Performer<'_> {
                     earlier: &earlier,
                     folder: names_it.then_some(Path::new(&private)),
                     state_dir: &state_dir,
+                    scope: &scope,
                     // Set below, only if a program is started: it can mean reading a thousand files.
                     follows_a_model: false,
                 };

@@ -98,6 +98,11 @@ impl DiskWorld {
         })
     }
 
+    /// The directory of the workflow, or that of its extracted files.
+    pub(crate) fn scope(&self) -> &Path {
+        &self.folder
+    }
+
     /// From now on, paths of the run mean those to which they are mapped.
     pub(crate) fn set_mapping(&self, mapping: Option<Mapping>) {
         self.mapping.replace(mapping);

@@ -55,6 +55,7 @@ fn with_folder(config: &ClaudeConfig, asked: &Asked<'_>, folder: Option<&Path>) 
         earlier: &[],
         folder,
         state_dir: Path::new("/work/.raymond"),
+        scope: Path::new("/nowhere"),
         follows_a_model,
     };
     command(config, &request).unwrap()

@@ -41,6 +41,7 @@ fn given(
         earlier: &[],
         folder: None,
         state_dir: Path::new("/work/.raymond"),
+        scope: Path::new("/nowhere"),
         follows_a_model: false,
     };
     chosen(config, &request).map_err(|failure| failure.message)
