@@ -35,6 +35,12 @@ fn model_may_not_edit_what_raymond_keeps_whatever_else_it_may() {
         "workflows/r/scope/START.md",
         "workflows/r/steps/main.2/stdout",
         "worktrees/r/main_work1/.git",
+        "workflows/s.json",
+        "workflows/s.lock",
+        "workflows/r/cluster.json",
+        "workflows/r/sessions/x",
+        "worktrees/r/main_work1.claim",
+        "../flow/DEPLOY.sh",
         "../.git/config",
         "../home/.config/raymond/config.toml",
         "../.state/raymond/key",
@@ -51,6 +57,31 @@ fn model_may_not_edit_what_raymond_keeps_whatever_else_it_may() {
         assert!(!text.contains("by Claude"), "{name}");
     }
     assert_eq!(fs::read_to_string(root.join(own)).unwrap(), "by Claude");
+}
+
+#[test]
+fn model_reads_no_journal_and_nothing_that_is_the_users_whatever_else_it_may() {
+    let Some(desk) = Desk::or_skip([("START.md", "read it")]) else { return };
+    let root = desk.project.path().canonicalize().unwrap();
+    desk.project.write("home/notes", "sesame may be read");
+    desk.project.write(".state/raymond/serve.token", "sesame");
+    desk.project.write(".state/raymond/open.html", "sesame");
+    desk.project.write(".raymond/workflows/s.journal", "sesame");
+    desk.project.write(".raymond/workflows/r/door/x.request", "sesame");
+    let forbidden = [
+        ".state/raymond/serve.token",
+        ".state/raymond/open.html",
+        ".raymond/workflows/s.journal",
+        ".raymond/workflows/r/door/x.request",
+    ];
+    let read = |name: &&str| Reply::tool("Read", json!({ "file_path": root.join(name) }));
+    let replies = forbidden.iter().chain([&"home/notes"]).map(read).chain([Reply::text(DONE)]);
+    desk.replies("read it", replies.collect::<Vec<_>>());
+    desk.start(&["--dangerously-skip-permissions"]).completed("done");
+    let heard = desk.api.requests().pop().unwrap().tool_results();
+    let read: Vec<_> = heard.iter().filter(|result| result.contains("sesame")).collect();
+    assert_eq!(heard.len(), forbidden.len() + 1, "{heard:?}");
+    assert!(read.len() == 1 && read[0].contains("may be read"), "{heard:?}");
 }
 
 /// A workflow that writes a file outside of its directory, and then has another turn.
