@@ -18,8 +18,6 @@ use crate::{
 /// The file that says where the child prints to, if the child was kept from an earlier turn: an offset and a
 /// file.
 pub(crate) const OUTPUT_IS_AT: &str = "output-is-at";
-/// The file with what the kept process, or the session, had cost before this turn.
-const BEFORE: &str = "before";
 /// The file with what the orchestrator wanted when it started a turn.
 const INTENT: &str = "intent";
 /// What the seals of claims and of intents are for.
@@ -35,6 +33,9 @@ struct Intent<S> {
     /// The identity of the run whose step it is.
     run: String,
     step: S,
+    /// What the kept process, or the session, had cost before this turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before: Option<String>,
 }
 
 /// The directory of one step.
@@ -162,16 +163,12 @@ impl StepFolder {
         self.create()?;
         private::write_durably(&self.prompt(), prompt.as_bytes())?;
         // Left by an earlier attempt to start this step, which never got to claim it, or put there by a model.
-        for name in [BEFORE, OUTPUT_IS_AT] {
-            match fs::remove_file(self.path.join(name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+        match fs::remove_file(self.path.join(OUTPUT_IS_AT)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
         }
-        if let Some(before) = before {
-            private::write_durably(&self.path.join(BEFORE), before.as_bytes())?;
-        }
-        let intent = Intent { run: self.run().to_owned(), step };
+        let (run, before) = (self.run().to_owned(), before.map(str::to_owned));
+        let intent = Intent { run, step, before };
         let path = self.path.join(INTENT);
         private::write_durably(&path, &seal::to_json(INTENT_SEAL, &path, &intent)?)?;
         sys::sync_folder(&self.path)?;
@@ -188,11 +185,7 @@ impl StepFolder {
 
     /// What the child process or the session had spent before this turn, if that is known.
     pub(crate) fn before(&self) -> io::Result<Option<String>> {
-        match regular::read_text(&self.path.join(BEFORE), OWN_BYTES_MAX) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(self.read_intent()?.and_then(|intent| intent.before))
     }
 
     /// The name of the child's first step, if the child was kept from an earlier turn.
@@ -239,13 +232,17 @@ impl StepFolder {
     /// The intent with which the step was started, if it is a turn of this run. One that a model has put there is none: it
     /// would be carried out instead of the step.
     pub(crate) fn intent(&self) -> io::Result<Option<Step>> {
+        Ok(self.read_intent()?.map(|intent| intent.step))
+    }
+
+    fn read_intent(&self) -> io::Result<Option<Intent<Step>>> {
         let path = self.path.join(INTENT);
         match regular::read(&path, OWN_BYTES_MAX) {
             Ok(bytes) => {
                 let intent = seal::from_json::<Intent<Step>>(INTENT_SEAL, &path, &bytes).ok();
                 let is_own =
                     |intent: &Intent<Step>| self.run.as_ref().is_none_or(|run| *run == intent.run);
-                Ok(intent.filter(is_own).map(|intent| intent.step))
+                Ok(intent.filter(is_own))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

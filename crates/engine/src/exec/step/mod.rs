@@ -2,13 +2,12 @@
 //!
 //! ```text
 //! steps/<agent>.<number>/
-//!     intent    the step as the orchestrator meant it (turns only)
+//!     intent    the step as the orchestrator meant it, and what its process had spent before it (turns only)
 //!     prompt    the child's standard input (turns only)
 //!     exit      created once: the claim. Line 1 names reaper and run, line 2 says how the step ended
 //!     stdout    written directly by the child
 //!     stderr    written directly by the child
 //!     output-is-at  where the output is until the step ends, if the child was kept from an earlier turn
-//!     before    what that child had spent before this turn
 //!     told-…    messages for the running turn, by their ids
 //!     values/   values that do not fit into a script's environment
 //! ```
