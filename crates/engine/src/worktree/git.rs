@@ -28,6 +28,8 @@ const CROSSING_INTERVALS: (Duration, Duration) =
     (Duration::from_millis(5), Duration::from_millis(200));
 /// How often a running git is looked at, at first and at most.
 const LOOK_INTERVALS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+/// Before what a record says: nothing after it is an option.
+pub(super) const NO_OPTION: &str = "--end-of-options";
 /// Variables that would lead git to another repository: a hook of git that starts Raymond has them.
 const MISLEADING: [&str; 8] = [
     "GIT_DIR",

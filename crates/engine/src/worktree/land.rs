@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::{
     checkout::changed_files,
-    git::{Git, GitError, common_dir},
+    git::{Git, GitError, NO_OPTION, common_dir},
     record,
 };
 
@@ -115,7 +115,7 @@ impl Landing {
         let places = if record::is_led_home(places[1]) { &places[..] } else { &places[..1] };
         if places.iter().all(|place| !place.exists()) {
             let base = format!("{}^{{commit}}", worktree.base);
-            return Git::at(&self.repository).bytes(&["cat-file", "-e", &base]).is_ok();
+            return Git::at(&self.repository).bytes(&["cat-file", "-e", NO_OPTION, &base]).is_ok();
         }
         places.iter().any(|place| common_dir(place).is_ok_and(|home| home == self.home))
     }
@@ -136,7 +136,7 @@ impl Landing {
         if !git.says_yes(&["show-ref", "--verify", "--quiet", &reference])? {
             // Removed by `raymond prune`, for example, when it was landed.
             let head = worktree.head.as_deref().unwrap_or(&worktree.base);
-            let is_landed = git.says_yes(&["merge-base", "--is-ancestor", head, "HEAD"]);
+            let is_landed = git.says_yes(&["merge-base", "--is-ancestor", NO_OPTION, head, "HEAD"]);
             return Ok(if is_landed.unwrap_or(false) { Landed::Already } else { Landed::Gone });
         }
         let count = git.text(&["rev-list", "--count", &format!("HEAD..{reference}")])?;

@@ -6,7 +6,7 @@ use raymond_flow::machine::Worktree;
 
 use super::{
     checkout::paths,
-    git::{Git, GitError, common_dir},
+    git::{Git, GitError, NO_OPTION, common_dir},
     left, nested, record,
 };
 
@@ -100,8 +100,8 @@ pub fn diff(worktree: &Worktree, bytes_max: usize) -> Result<Diff, GitError> {
     let is_there = path.join(".git").exists();
     let place = if is_there { path } else { Path::new(&worktree.repository) };
     // No program of the user: the output is for any reader.
-    let mut arguments =
-        vec!["diff", "--no-color", "--no-ext-diff", "--no-textconv", &*worktree.base];
+    let mut arguments = vec!["diff", "--no-color", "--no-ext-diff", "--no-textconv", NO_OPTION];
+    arguments.push(&worktree.base);
     let branch = format!("refs/heads/{}", worktree.branch);
     if !is_there {
         arguments.push(&branch);

@@ -14,7 +14,7 @@ use raymond_flow::{
 
 use super::{
     claim::{Claim, Claimed},
-    git::{Git, GitError},
+    git::{Git, GitError, NO_OPTION},
     remove::forget,
     save::unlock_branch,
 };
@@ -160,7 +160,7 @@ impl NewWorktree<'_> {
                 "the branch {branch} was made for the worker, but has other commits: rename it (git branch -m)"
             ));
         }
-        let deleted = git.bytes(&["branch", "-D", self.branch]);
+        let deleted = git.bytes(&["branch", "-D", NO_OPTION, self.branch]);
         deleted.map(drop).map_err(|error| error.to_string())
     }
 

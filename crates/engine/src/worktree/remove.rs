@@ -6,7 +6,7 @@ use raymond_flow::machine::Worktree;
 
 use super::{
     claim::Claim,
-    git::{Git, GitError, common_dir},
+    git::{Git, GitError, NO_OPTION, common_dir},
     look::{WorktreeState, hidden, state},
     nested, record,
     save::unlock_branch,
@@ -77,11 +77,11 @@ pub fn remove(
     }
     if state.has_directory {
         // Twice: also one that is locked, or that ignored files are in.
-        git.bytes(&["worktree", "remove", "--force", "--force", &worktree.path])?;
+        git.bytes(&["worktree", "remove", "--force", "--force", NO_OPTION, &worktree.path])?;
     }
     forget(git, path)?;
     if state.has_branch {
-        git.bytes(&["branch", "-D", "--quiet", &worktree.branch])?;
+        git.bytes(&["branch", "-D", "--quiet", NO_OPTION, &worktree.branch])?;
     }
     drop(held);
     let _ = fs::remove_file(claim);
