@@ -16,9 +16,8 @@ use super::{
     session::{ChildInput, FollowedChild, SessionLocks, Words},
 };
 use crate::{
-    exec::step::{Claim, ExitRecord, HowEnded, OUTPUT_IS_AT},
+    exec::step::{Claim, ExitRecord, HowEnded, place_output, run_of},
     sys::{self, ChildExit, Pid, Program, Waited},
-    trust::private,
 };
 
 /// How long processes that outlived their step may take to end after SIGTERM.
@@ -213,8 +212,8 @@ impl Reaper<'_> {
             return false;
         };
         let from = printed(&self.outputs);
-        let place = format!("{} {}", from[0], self.first.join("stdout").display());
-        let _ = private::write(&launch.folder.join(OUTPUT_IS_AT), place);
+        let first = self.first.file_name().unwrap_or_default().to_string_lossy();
+        let _ = place_output(&launch.folder, run_of(&launch.claim), from[0], &first);
         if let Err(error) = followed.give(marks, stdin) {
             end_without_child(&launch, &claim, launch.not_run(&error), self.tools);
             return false;

@@ -100,7 +100,10 @@ mod tests {
     use std::{fs::File, io::Write as _};
 
     use super::*;
-    use crate::testing::{Talkative, step_id};
+    use crate::{
+        exec::step::place_output,
+        testing::{Talkative, step_id},
+    };
 
     /// A turn that prints.
     struct Printing {
@@ -190,8 +193,7 @@ mod tests {
         turn.print("first turn\nsecond turn\n");
         let second = StepFolder::new(turn.folder.path().parent().unwrap(), &step_id(2));
         second.create().unwrap();
-        let place = format!("11 {}", turn.folder.stdout().display());
-        fs::write(second.path().join("output-is-at"), place).unwrap();
+        place_output(second.path(), "", 11, &turn.folder.name()).unwrap();
         turn.folder = second;
         assert_eq!(turn.glance(), ["second turn"]);
     }

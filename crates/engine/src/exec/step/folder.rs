@@ -15,14 +15,14 @@ use crate::{
     trust::{private, regular, seal},
 };
 
-/// The file that says where the child prints to, if the child was kept from an earlier turn: an offset and a
-/// file.
-pub(crate) const OUTPUT_IS_AT: &str = "output-is-at";
+/// The file that says where the child prints to, if the child was kept from an earlier turn.
+const OUTPUT_IS_AT: &str = "output-is-at";
 /// The file with what the orchestrator wanted when it started a turn.
 const INTENT: &str = "intent";
-/// What the seals of claims and of intents are for.
+/// What the seals of claims, of intents and of places of output are for.
 const CLAIM_SEAL: &str = "step";
 const INTENT_SEAL: &str = "intent";
+const OUTPUT_SEAL: &str = "output";
 /// The largest file that Raymond itself writes here: an intent with a payload whose every byte is
 /// escaped.
 const OWN_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -36,6 +36,25 @@ struct Intent<S> {
     /// What the kept process, or the session, had cost before this turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     before: Option<String>,
+}
+
+/// Where the output of a turn is in a child that was kept from an earlier one.
+#[derive(Serialize, Deserialize)]
+struct OutputPlace {
+    /// The identity of the run whose step it is.
+    run: String,
+    /// Where it begins.
+    offset: u64,
+    /// The name of the child's first step, whose output it is a part of.
+    first: String,
+}
+
+/// Writes where the output of the turn in `folder`, a step of `run`, is: from `offset` in that of the step `first`.
+#[cfg(any(test, not(portable)))]
+pub(crate) fn place_output(folder: &Path, run: &str, offset: u64, first: &str) -> io::Result<()> {
+    let path = folder.join(OUTPUT_IS_AT);
+    let place = OutputPlace { run: run.to_owned(), offset, first: first.to_owned() };
+    private::write(&path, seal::to_json(OUTPUT_SEAL, &path, &place)?)
 }
 
 /// The directory of one step.
@@ -190,17 +209,21 @@ impl StepFolder {
 
     /// The name of the child's first step, if the child was kept from an earlier turn.
     pub(crate) fn first_step(&self) -> Option<String> {
-        let (_, stdout) = self.output_is_at()?;
-        Some(stdout.parent()?.file_name()?.to_str()?.to_owned())
+        Some(self.output_place()?.first)
     }
 
     /// Where a child that was kept from an earlier turn prints to while it runs: an offset and a file.
     pub(crate) fn output_is_at(&self) -> Option<(u64, PathBuf)> {
-        let text = regular::read_text(&self.path.join(OUTPUT_IS_AT), OWN_BYTES_MAX).ok()?;
-        let (offset, path) = text.split_once(' ')?;
-        // Use only the step's name from the path: the state directory may have been moved since.
-        let step = Path::new(path).parent()?.file_name()?;
-        Some((offset.parse().ok()?, self.path.parent()?.join(step).join("stdout")))
+        let OutputPlace { offset, first, .. } = self.output_place()?;
+        // The state directory may have been moved since.
+        Some((offset, self.path.parent()?.join(first).join("stdout")))
+    }
+
+    fn output_place(&self) -> Option<OutputPlace> {
+        let path = self.path.join(OUTPUT_IS_AT);
+        let bytes = regular::read(&path, OWN_BYTES_MAX).ok()?;
+        let place: OutputPlace = seal::from_json(OUTPUT_SEAL, &path, &bytes).ok()?;
+        self.run.as_ref().is_none_or(|run| *run == place.run).then_some(place)
     }
 
     /// Completes the `stdout` of a turn whose reaper was killed, and returns its length. A child that is

@@ -28,8 +28,10 @@ pub(crate) mod survivors;
 mod told;
 
 pub(crate) use exit_record::{Claim, ExitRecord, HowEnded};
+#[cfg(any(test, not(portable)))]
+pub(crate) use folder::place_output;
 #[cfg(not(portable))]
-pub(crate) use folder::{OUTPUT_IS_AT, run_of};
+pub(crate) use folder::run_of;
 pub(crate) use folder::{StepFolder, StepState, step_name};
 pub(crate) use output::scan_output;
 pub use told::LiveMessage;

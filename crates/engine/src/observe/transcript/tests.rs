@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    exec::step::{Claim, ExitRecord},
+    exec::step::{Claim, ExitRecord, place_output},
     store::layout::StateDir,
     testing::{Talkative, script_step, step_id, turn, turn_step},
 };
@@ -162,8 +162,7 @@ fn later_turn_of_a_process_is_read_where_it_prints_and_then_where_it_is_copied_t
     fs::create_dir(&first).unwrap();
     let shared = first.join("stdout");
     fs::write(&shared, "earlier\n").unwrap();
-    let place = format!("8 {}", shared.display());
-    fs::write(life.folder.path().join("output-is-at"), place).unwrap();
+    place_output(life.folder.path(), "", 8, "main.0").unwrap();
     append(shared.clone(), "mine\nmore\n");
     assert_eq!(life.more(), [prompt(), text("mine")]);
     append(shared, "{\"result\":\"x\"}\n");

@@ -89,8 +89,7 @@ fn output_of_a_lost_turn_replaces_whatever_is_under_its_name() {
     let first = steps.path().join("main.0");
     fs::create_dir(&first).unwrap();
     fs::write(first.join("stdout"), "before|mine").unwrap();
-    let text = format!("7 {}", first.join("stdout").display());
-    fs::write(folder.path().join(OUTPUT_IS_AT), text).unwrap();
+    place_output(folder.path(), "ours", 7, "main.0").unwrap();
     fs::write(folder.stderr(), "").unwrap();
     let elsewhere = steps.path().join("elsewhere");
     fs::write(&elsewhere, "precious").unwrap();
@@ -237,26 +236,22 @@ fn intent_that_is_missing_is_none_and_one_that_cannot_be_read_is_none() {
 }
 
 #[test]
-fn output_of_a_kept_process_is_found_although_the_state_directory_was_moved() {
+fn output_of_a_kept_process_is_found_only_where_raymond_says_it_is() {
     let steps = tempfile::tempdir().unwrap();
     let folder = step(steps.path());
     folder.create().unwrap();
-    let path = folder.path().join(OUTPUT_IS_AT);
-    for (text, expected) in [
-        ("12 /elsewhere/steps/main_a.b.7/stdout", Some((12, "main_a.b.7"))),
-        ("0 main.3/stdout", Some((0, "main.3"))),
-        ("12", None),
-        ("x /elsewhere/main.7/stdout", None),
-        ("-1 /elsewhere/main.7/stdout", None),
-        ("", None),
-    ] {
-        fs::write(&path, text).unwrap();
-        let expected =
-            expected.map(|(offset, name)| (offset, steps.path().join(name).join("stdout")));
-        assert_eq!(folder.output_is_at(), expected, "{text}");
-        let first =
-            expected.map(|(_, path)| path.parent().unwrap().file_name().unwrap().to_owned());
-        assert_eq!(folder.first_step().map(Into::into), first, "{text}");
+    assert!(folder.is_first());
+    place_output(folder.path(), "ours", 12, "main_a.b.7").unwrap();
+    let stdout = steps.path().join("main_a.b.7").join("stdout");
+    assert_eq!(folder.output_is_at(), Some((12, stdout)));
+    assert_eq!(folder.first_step().as_deref(), Some("main_a.b.7"));
+    place_output(folder.path(), "earlier", 12, "main_a.b.7").unwrap();
+    assert_eq!(folder.output_is_at(), None, "of an earlier run of the same name");
+    let unsealed = r#"{"run":"ours","offset":0,"first":"main.9"}"#;
+    for text in [unsealed, "12 /elsewhere/main.7/stdout", ""] {
+        fs::write(folder.path().join(OUTPUT_IS_AT), text).unwrap();
+        assert_eq!(folder.output_is_at(), None, "{text}");
+        assert_eq!(folder.first_step(), None, "{text}");
     }
 }
 
@@ -275,8 +270,7 @@ fn output_of_a_lost_turn_is_its_own_part_of_what_its_process_printed() {
     fs::write(first.join("stdout"), "before|mine").unwrap();
     // Beyond its end: it printed nothing, and what its own file has is not its output.
     for (offset, expected) in [(7, "mine"), (11, ""), (99, "")] {
-        let text = format!("{offset} {}", first.join("stdout").display());
-        fs::write(folder.path().join(OUTPUT_IS_AT), text).unwrap();
+        place_output(folder.path(), "ours", offset, "main.0").unwrap();
         assert_eq!(folder.gather_stdout().unwrap(), expected.len() as u64, "{offset}");
         assert_eq!(fs::read_to_string(folder.stdout()).unwrap(), expected, "{offset}");
     }
