@@ -132,7 +132,7 @@ pub trait CodingAgent {
         None
     }
 
-    /// The same coding agent in the directory `home`, with the model at `url`, so that a [handshake](crate::agent::handshake) uses
+    /// The same coding agent in the directory `home`, with the model at `url`, so that a [`handshake`] uses
     /// no file and no account of the user's. `None` if it cannot be pointed there.
     fn apart(&self, _home: &Path, _url: &str) -> Option<Apart> {
         None
