@@ -84,10 +84,16 @@ struct Stamp {
 
 impl Stamp {
     fn of(files: &RunFiles) -> Self {
-        let is_alive = RunLock::holder(&files.lock).is_some();
         let journal = std::fs::metadata(&files.journal);
         let journal = journal.and_then(|data| Ok((data.len(), data.modified()?)));
+        // After the journal: the orchestrator has the lock before it makes the journal.
+        let is_alive = RunLock::holder(&files.lock).is_some();
         Self { journal: journal.ok(), is_alive }
+    }
+
+    /// Whether the orchestrator is about to write the first line of the journal.
+    fn is_beginning(self) -> bool {
+        self.is_alive && self.journal.is_some_and(|(length, _)| length == 0)
     }
 }
 
@@ -168,7 +174,7 @@ impl App {
             let mut agents = None;
             for id in ids {
                 let key = (project.key.clone(), id);
-                let row = self.row(&project, &key, &mut agents);
+                let Some(row) = self.row(&project, &key, &mut agents) else { continue };
                 known.insert(key.clone(), row.clone());
                 rows.push((key, row));
             }
@@ -178,13 +184,17 @@ impl App {
         rows
     }
 
-    fn row(&self, project: &Project, key: &RunKey, agents: &mut Option<Agents>) -> RunRow {
+    /// The row of a run; `None` if nothing of it is written yet.
+    fn row(&self, project: &Project, key: &RunKey, agents: &mut Option<Agents>) -> Option<RunRow> {
         let files = project.state_dir.run(&key.1);
         let stamp = Stamp::of(&files);
+        if stamp.is_beginning() {
+            return None;
+        }
         let known = lock(&self.shelf.rows).get(key).cloned();
         // What the turns of a live run do is not in its journal.
         if let Some(row) = known.filter(|row| row.stamp == stamp && !stamp.is_alive) {
-            return row;
+            return Some(row);
         }
         let agents = agents.get_or_insert_with(|| self.host.agents(&project.state_dir));
         let run = match self.shelf.find(key) {
@@ -200,7 +210,7 @@ impl App {
         let by_state = by_state.map(|(name, it)| (name.to_string(), it.cost_usd, it.steps));
         let mut value = views::row(&run.overview, &run.live);
         self.complete(&mut value, project);
-        RunRow {
+        Some(RunRow {
             value: Arc::new(value),
             group: views::group(&run.overview, &run.live),
             started_at: run.overview.run().map_or(0, |run| run.started_at_ms),
@@ -212,7 +222,7 @@ impl App {
             by_state: Arc::new(by_state.collect()),
             cost: (today, run.overview.cost_since(today)),
             stamp,
-        }
+        })
     }
 
     /// Adds what only the server knows of a run: its project, and the workflow that it belongs to.

@@ -1,5 +1,6 @@
 //! What the server shows of runs.
 
+use raymond_engine::store::lock::RunLock;
 use serde_json::json;
 
 use super::*;
@@ -203,6 +204,19 @@ fn part_of_a_file_replaces_bytes_that_are_no_text() {
     let part = desk.get(&format!("{}/steps/main.1/files/stderr", desk.path("r")));
     assert_eq!(part.body, "a\u{fffd}b");
     assert_eq!(part.header("raymond-next"), "3", "bytes of the file, not of the answer");
+}
+
+#[test]
+fn run_is_listed_once_its_first_record_is_written() {
+    let desk = Desk::new(SHORT);
+    let files = state_dir(&desk.file("")).run(&RunId::new("new").unwrap());
+    desk.run("old");
+    let owner = RunLock::take(&files.lock).unwrap();
+    fs::write(&files.journal, "").unwrap();
+    assert_eq!(names(&desk.get("/api/runs").ok()["runs"], "run"), ["old"]);
+    // Its program died there.
+    drop(owner);
+    assert_eq!(names(&desk.get("/api/runs?group=needs_you").ok()["runs"], "run"), ["new"]);
 }
 
 #[test]
