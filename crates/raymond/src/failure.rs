@@ -209,7 +209,7 @@ fn io_hint(kind: io::ErrorKind) -> &'static str {
             "change the permissions or use another directory, then run the same command again"
         }
         io::ErrorKind::StorageFull => {
-            "free disk space (old runs: raymond prune), then run the same command again"
+            "free disk space, then run the same command again; old runs are removed by: raymond prune"
         }
         _ => "fix the cause, then run the same command again",
     }
