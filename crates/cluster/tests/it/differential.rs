@@ -228,9 +228,10 @@ pub(crate) const CASES: &[Case] = &[
 
 /// The run without what differs between two runs of the same.
 pub(crate) fn essence(mut run: Value) -> String {
-    let random =
-        ["workflow_id", "scope_dir", "identity", "started_at_ms", "journal_offset", "checksum"];
-    for key in random {
+    let random = ["workflow_id", "scope_dir", "identity", "started_at_ms"];
+    // Of the state file, not of the run.
+    let of_the_file = ["version", "journal_offset", "checksum"];
+    for key in random.into_iter().chain(of_the_file) {
         run.as_object_mut().unwrap().remove(key);
     }
     for agent in run["agents"].as_array_mut().unwrap() {
