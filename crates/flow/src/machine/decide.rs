@@ -101,9 +101,9 @@ fn decide_ended(run: &Run, id: &StepId, spent: Spent, conclusion: Conclusion) ->
     };
     let mut draft = Draft::new(run, agent);
     draft.spent_usd = spent.cost_usd;
-    let heard = message::heard(agent, &spent, &conclusion);
+    // Before the end: what follows from a step is the next record.
+    draft.decision.records.extend(message::heard(agent, &spent, &conclusion));
     draft.record(Record::Ended { agent: agent.id.clone(), number: id.number, spent });
-    draft.decision.records.extend(heard);
     draft.conclude(conclusion);
     draft.decision
 }

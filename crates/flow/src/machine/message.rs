@@ -2,7 +2,7 @@
 //!
 //! [`Record::Told`] keeps a message with its agent. It reaches the agent in its running turn, if the coding agent takes
 //! messages then, or with the prompt of its next one. A turn that fails and is tried again in the session that it left
-//! is given only what that session does not contain. [`Record::Heard`] follows when a turn with the message was answered.
+//! is given only what that session does not contain. [`Record::Heard`] comes with the end of a turn that has answered the message.
 
 use serde::{Deserialize, Serialize};
 
