@@ -93,20 +93,19 @@ impl Sum for Usd {
 }
 
 impl fmt::Display for Usd {
-    /// Cents, or tenths of a cent if that is exactly the amount; below a cent two digits that say something, however small
-    /// the amount is.
+    /// Cents, below a dollar as many more digits as the amount has, at most hundredths of a cent; below a cent two digits
+    /// that say something, however small the amount is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const CENT: u64 = 10_000_000;
-        if !self.billionths.is_multiple_of(CENT) && self.billionths.is_multiple_of(CENT / 10) {
-            return write!(f, "${:.3}", self.dollars());
-        }
-        if !(1..CENT).contains(&self.billionths) {
+        if self.billionths.is_multiple_of(CENT) || self.billionths >= 100 * CENT {
             return write!(f, "${:.2}", self.dollars());
         }
         let digits = usize::try_from(self.billionths.ilog10()).unwrap_or(0);
-        let decimals = (9 - digits + 1).min(9);
+        let decimals = (9 - digits + 1).clamp(4, 9);
         let text = format!("{:.decimals$}", self.dollars());
-        write!(f, "${}", text.trim_end_matches('0'))
+        let cents = text.find('.').map_or(text.len(), |point| point + 3);
+        let (cents, rest) = text.split_at_checked(cents).unwrap_or((&text, ""));
+        write!(f, "${cents}{}", rest.trim_end_matches('0'))
     }
 }
 
@@ -174,7 +173,11 @@ mod tests {
         let of = |billionths| Usd::from_billionths(billionths).to_string();
         assert_eq!([of(3_740_000), of(3_000_000), of(9_999_999)], ["$0.0037", "$0.003", "$0.01"]);
         assert_eq!([of(41_200), of(12), of(1)], ["$0.000041", "$0.000000012", "$0.000000001"]);
-        assert_eq!([of(15_000_000), of(15_400_000)], ["$0.015", "$0.02"]);
+        assert_eq!(
+            [of(15_000_000), of(12_500_000), of(15_432_100)],
+            ["$0.015", "$0.0125", "$0.0154"]
+        );
+        assert_eq!([of(500_000_000), of(1_005_000_000)], ["$0.50", "$1.00"]);
         assert_eq!(Usd::from_dollars(10.0).unwrap().to_string(), "$10.00");
         assert_eq!(Usd::ZERO.to_string(), "$0.00");
     }
