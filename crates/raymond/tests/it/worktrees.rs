@@ -165,6 +165,38 @@ fn work_that_no_commit_contains_is_told_at_every_place_and_stays() {
 }
 
 #[test]
+fn run_that_is_kept_for_the_work_of_one_worker_keeps_the_worktrees_of_all() {
+    let project = repository([
+        (
+            "START.sh",
+            "for kind in plain nested; do echo \"<fork next='WAIT' worktree='true' kind='$kind'>WORK</fork>\"; done",
+        ),
+        (
+            "WORK.sh",
+            "[ $kind = plain ] || git init -q inner; echo x > $kind; echo '<result>w</result>'",
+        ),
+        ("WAIT.sh", "echo '<join>END</join>'"),
+        ("END.sh", "echo '<result>done</result>'"),
+    ]);
+    project.raymond(&["flow", "--id", "r"]).completed("done");
+    assert!(project.raymond(&["land", "r"]).stdout.contains("main_work1  landed"));
+    let worktrees = ["main_work1", "main_work2"]
+        .map(|name| project.file(&format!(".raymond/worktrees/r/{name}")));
+    for when in [&["--dry-run"][..], &["--yes"]] {
+        let pruned = project.raymond(&[&["prune", "--older-than", "0s"], when].concat());
+        assert!(pruned.stderr.contains("main_work2 in run r stays"), "{pruned:?}");
+        assert!(worktrees.iter().all(|worktree| worktree.exists()), "{pruned:?}");
+    }
+    // A branch that is gone hides no other.
+    git_in(project.path(), &["worktree", "remove", "--force", worktrees[0].to_str().unwrap()]);
+    git_in(project.path(), &["branch", "-D", "raymond/r/main_work1"]);
+    let shown = project.raymond(&["show", "r", "--diff"]);
+    assert_eq!(shown.code, 1, "{shown:?}");
+    assert!(shown.stderr.contains("main_work1  raymond/r/main_work1: "), "{shown:?}");
+    assert!(shown.stdout.contains("main_work2  raymond/r/main_work2"), "{shown:?}");
+}
+
+#[test]
 fn work_beside_the_branch_of_its_worker_is_told_when_that_is_landed() {
     for (leave, place) in [("--detach main", "no branch"), ("-b side main", "branch side")] {
         let work = format!(

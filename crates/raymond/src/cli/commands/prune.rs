@@ -63,9 +63,15 @@ fn go(state_dir: &StateDir, arguments: &Prune, is_dry: bool) -> Result<(ExitCode
     let which = PruneWorktrees { only_joined: false, with_work: arguments.discard_work, is_dry };
     for candidate in found {
         if candidate.is_readable {
-            let pruned = candidate.run.remove_worktrees(state_dir, which)?;
+            // All of its worktrees go, or none: without its journal, nothing would name those that are left.
+            let plan = PruneWorktrees { is_dry: true, ..which };
+            let mut pruned = candidate.run.remove_worktrees(state_dir, plan)?;
+            if !is_dry && pruned.kept.is_empty() {
+                pruned = candidate.run.remove_worktrees(state_dir, which)?;
+            } else if !pruned.kept.is_empty() {
+                pruned.hidden.clear();
+            }
             tell(&runs::next(&candidate.run.id, &arguments.place), &pruned, is_dry);
-            // Without its journal, nobody would know of them.
             if !pruned.kept.is_empty() {
                 continue;
             }

@@ -128,9 +128,17 @@ fn show_diff(run: &Run, agent: Option<&str>, place: &Place) -> Result<ExitCode, 
             runs::next(&run.id, place).command("status")
         )));
     }
+    let mut failure = None;
     for id in meant {
         let Some(own) = run.worktrees.get(id) else { continue };
-        let shown = diff(own, DIFF_BYTES_MAX).map_err(|error| Failure::of_error(&error))?;
+        let shown = match diff(own, DIFF_BYTES_MAX) {
+            Ok(shown) => shown,
+            Err(error) => {
+                out::note(&format!("{id}  {}: {error}", own.branch));
+                failure.get_or_insert(Failure::of_error(&error));
+                continue;
+            }
+        };
         let cut = if shown.is_cut {
             format!("… only the beginning; all of it: git diff {} {}\n", own.base, own.branch)
         } else {
@@ -141,7 +149,7 @@ fn show_diff(run: &Run, agent: Option<&str>, place: &Place) -> Result<ExitCode, 
             break;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    failure.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 impl ShowView<'_> {
