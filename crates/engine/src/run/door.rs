@@ -10,12 +10,17 @@
 //! waits for the answer. The orchestrator carries the request out, makes the records durable, removes the
 //! request, and only then answers. So a confirmed request is in the journal, whichever process is killed at
 //! whatever moment, and is not found again. If the orchestrator dies before it answers, the caller takes
-//! the run's lock and does it itself: every request may be carried out twice.
+//! the run's lock and does it itself: every request may be carried out twice, as long as its caller waits.
+//!
+//! A process that may write here can keep a copy of a request and put it back when the user has asked for something
+//! else. Its seal is bound to its name, so an orchestrator passes over names that it has confirmed; and what was asked before
+//! it opened the door is asked again by its caller, if that still waits.
 //!
 //! Files instead of a socket: they work on every system, a burst of requests needs no thread and no queue
 //! with a limit, and the permissions of the directory keep other users out.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -139,8 +144,15 @@ struct RequestFile {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum AnswerFile {
-    Done { status: StatusWord, running_steps: usize },
-    Refused { why: String },
+    Done {
+        status: StatusWord,
+        running_steps: usize,
+    },
+    Refused {
+        why: String,
+    },
+    /// It was asked before the door was opened, and not carried out since: ask again.
+    Again {},
 }
 
 /// A status in an answer.
@@ -187,12 +199,17 @@ pub(crate) struct Door {
     folder: PathBuf,
     /// The identity of the run.
     run: String,
+    opened_ms: u64,
+    opened: Instant,
+    /// The names of requests that were confirmed and are still valid, with the end of their validity.
+    confirmed: BTreeMap<String, u64>,
 }
 
 /// A request that was not answered yet.
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     name: String,
+    until_ms: u64,
     pub(crate) what: Request,
 }
 
@@ -207,7 +224,9 @@ impl Door {
                 let _ = fs::remove_file(entry.path());
             }
         }
-        Ok(Self { folder, run: run.to_owned() })
+        let (opened_ms, opened) = (clock::now_ms(), Instant::now());
+        let confirmed = BTreeMap::new();
+        Ok(Self { folder, run: run.to_owned(), opened_ms, opened, confirmed })
     }
 
     /// The requests that wait for an answer. Files that are not requests are refused here.
@@ -218,10 +237,20 @@ impl Door {
         let mut requests = Vec::new();
         for name in names {
             match read::<RequestFile>(&self.folder.join(format!("{name}.{REQUEST}"))) {
-                Ok(file) if file.until_ms < clock::now_ms() || file.run != self.run => {
+                Ok(file)
+                    if file.until_ms < clock::now_ms()
+                        || file.run != self.run
+                        || self.confirmed.contains_key(&name) =>
+                {
                     self.remove(&name);
                 }
-                Ok(file) => requests.push(PendingRequest { name, what: file.what }),
+                Ok(file) if self.is_earlier(&file) => {
+                    self.remove(&name);
+                    let _ = write(&self.folder, &name, ANSWER, &AnswerFile::Again {});
+                }
+                Ok(RequestFile { until_ms, what, .. }) => {
+                    requests.push(PendingRequest { name, until_ms, what });
+                }
                 // Its caller has withdrawn it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
@@ -234,8 +263,18 @@ impl Door {
         requests
     }
 
+    /// Whether a request was made before this door was opened: an earlier orchestrator may have confirmed it. Later than
+    /// a request is valid none can be, whatever the clock was set to meanwhile.
+    fn is_earlier(&self, request: &RequestFile) -> bool {
+        self.opened.elapsed() <= PATIENCE
+            && request.until_ms < self.opened_ms.saturating_add(patience_ms())
+    }
+
     /// Confirms a request. Its records must be durable.
-    pub(crate) fn confirm(&self, request: &PendingRequest, answer: &DoorAnswer) {
+    pub(crate) fn confirm(&mut self, request: &PendingRequest, answer: &DoorAnswer) {
+        let now_ms = clock::now_ms();
+        self.confirmed.retain(|_, until_ms| *until_ms >= now_ms);
+        self.confirmed.insert(request.name.clone(), request.until_ms);
         // First remove: if this process is killed before it answers, the caller finds neither file and asks
         // again; a confirmed request is never carried out a second time.
         self.remove(&request.name);
@@ -286,8 +325,7 @@ impl Letter {
     pub(crate) fn post(run_folder: &Path, run: &str, request: &Request) -> io::Result<Self> {
         let folder = run_folder.join(DOOR);
         private::create_dir_all(&folder)?;
-        let patience_ms = u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX);
-        let until_ms = clock::now_ms().saturating_add(patience_ms);
+        let until_ms = clock::now_ms().saturating_add(patience_ms());
         // In the order of the clock.
         let name = format!("{:016}-{}", clock::now_ms(), uuid::Uuid::new_v4().simple());
         let file = RequestFile { run: run.to_owned(), until_ms, what: request.clone() };
@@ -314,7 +352,7 @@ impl Letter {
         let deadline = Instant::now() + patience;
         loop {
             let answer = self.answer();
-            if answer.is_some() || Instant::now() >= deadline {
+            if answer.is_some() || self.is_too_early() || Instant::now() >= deadline {
                 return answer;
             }
             std::thread::sleep(LOOK_INTERVAL);
@@ -328,9 +366,15 @@ impl Letter {
                 Some(Ok(DoorAnswer { status: status.into(), running_steps }))
             }
             Ok(AnswerFile::Refused { why }) => Some(Err(io::Error::other(why))),
+            Ok(AnswerFile::Again {}) => None,
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => Some(Err(error)),
         }
+    }
+
+    /// Whether the door was opened after the request was made, so that it must be made again.
+    pub(crate) fn is_too_early(&self) -> bool {
+        matches!(read(&self.path(ANSWER)), Ok(AnswerFile::Again {}))
     }
 
     fn path(&self, extension: &str) -> PathBuf {
@@ -343,6 +387,10 @@ impl Drop for Letter {
         let _ = fs::remove_file(self.path(REQUEST));
         let _ = fs::remove_file(self.path(ANSWER));
     }
+}
+
+fn patience_ms() -> u64 {
+    u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> io::Result<T> {

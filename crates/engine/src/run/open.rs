@@ -320,6 +320,8 @@ impl Engine<'_> {
                 Err(EngineError::Lock { source: LockError::Owned { owner }, .. }) => owner,
                 Err(error) => return Err(error),
             };
+            // Withdrawn before it is made again.
+            letter = letter.filter(|letter| !letter.is_too_early());
             if letter.is_none() {
                 let run = mirror::identity_of(&files).unwrap_or_default();
                 letter = Some(Letter::post(&files.folder, &run, request).map_err(door_error)?);

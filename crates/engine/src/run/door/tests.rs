@@ -180,12 +180,12 @@ fn door() -> (tempfile::TempDir, Door) {
 
 #[test]
 fn request_is_gone_before_its_answer_is_there() {
-    let (folder, door) = door();
+    let (folder, mut door) = door();
     let letter = Letter::post(folder.path(), RUN, &Request::Cancel).unwrap();
     assert!(letter.answer().is_none());
     let requests = door.requests();
     assert_eq!(requests[0].what, Request::Cancel);
-    // An orchestrator that is killed here has answered nothing, and the next one finds the request.
+    // Nothing was answered yet, so it is still there.
     assert_eq!(door.requests().len(), 1);
     let answer = DoorAnswer { status: Status::Running, running_steps: 2 };
     door.confirm(&requests[0], &answer);
@@ -193,6 +193,46 @@ fn request_is_gone_before_its_answer_is_there() {
     assert_eq!(letter.answer().unwrap().unwrap(), answer);
     drop(letter);
     assert_eq!(fs::read_dir(&door.folder).unwrap().count(), 0);
+}
+
+#[test]
+fn request_that_is_put_back_is_not_carried_out_again() {
+    let (folder, mut door) = door();
+    let letter = Letter::post(folder.path(), RUN, &Request::Limit(raise(100))).unwrap();
+    let (path, copy) = (letter.path(REQUEST), fs::read(letter.path(REQUEST)).unwrap());
+    let answer = DoorAnswer { status: Status::Running, running_steps: 0 };
+    let requests = door.requests();
+    door.confirm(&requests[0], &answer);
+    drop(letter);
+    for _ in 0..2 {
+        fs::write(&path, &copy).unwrap();
+        assert!(door.requests().is_empty());
+        assert!(!path.exists());
+    }
+    // The seal fits no other name.
+    fs::write(door.folder.join("9999999999999999-x.request"), &copy).unwrap();
+    assert!(door.requests().is_empty());
+}
+
+#[test]
+fn request_from_before_the_door_was_opened_is_made_again_by_its_caller() {
+    let (folder, mut door) = door();
+    let request = Request::Limit(raise(100));
+    let letter = Letter::post(folder.path(), RUN, &request).unwrap();
+    // The orchestrator was killed, and another one opens the door later.
+    door.opened_ms = clock::now_ms() + 1;
+    assert!(door.requests().is_empty());
+    assert!(letter.is_too_early() && letter.answer().is_none());
+    assert!(letter.wait(PATIENCE).is_none(), "at once");
+    drop(letter);
+    assert_eq!(fs::read_dir(&door.folder).unwrap().count(), 0);
+    // Later, a request from before it is not valid any more; the clock may have been set back.
+    let _letter = Letter::post(folder.path(), RUN, &request).unwrap();
+    door.opened_ms = clock::now_ms() + 3_600_000;
+    if let Some(long_ago) = Instant::now().checked_sub(2 * PATIENCE) {
+        door.opened = long_ago;
+        assert_eq!(door.requests().len(), 1);
+    }
 }
 
 #[test]
@@ -266,7 +306,7 @@ fn limits_that_are_not_named_stay_and_zero_is_no_limit() {
 
 #[test]
 fn burst_is_taken_in_batches_the_oldest_first() {
-    let (_folder, door) = door();
+    let (_folder, mut door) = door();
     let until_ms = clock::now_ms() + 60_000;
     // Written in another order than that of their names.
     for number in (0..BATCH_MAX + 3).rev() {
@@ -296,7 +336,7 @@ fn burst_is_taken_in_batches_the_oldest_first() {
 
 #[test]
 fn answer_tells_every_status() {
-    let (folder, door) = door();
+    let (folder, mut door) = door();
     for status in [
         Status::Running,
         Status::Completed,
@@ -307,7 +347,8 @@ fn answer_tells_every_status() {
     ] {
         let letter = Letter::post(folder.path(), RUN, &Request::Stop { now: true }).unwrap();
         let answer = DoorAnswer { status, running_steps: 1 };
-        door.confirm(&door.requests()[0], &answer);
+        let requests = door.requests();
+        door.confirm(&requests[0], &answer);
         assert_eq!(letter.answer().unwrap().unwrap(), answer);
     }
 }
