@@ -78,6 +78,14 @@ pub enum GitError {
         /// Where the worktree should be.
         path: PathBuf,
     },
+    /// It was not asked, because a link leads from where the worktree was made to another place.
+    #[error("{} is a link to {}: nothing was done with the worktree there", .path.display(), .to.display())]
+    Link {
+        /// The link.
+        path: PathBuf,
+        /// Where it leads.
+        to: PathBuf,
+    },
     /// It was not asked, because a step has changed where `.git` in the worktree leads: settings there could start programs.
     #[error("`.git` in the worktree {} does not lead to its repository: nothing was done there", .path.display())]
     Redirected {

@@ -11,10 +11,13 @@ use std::{
 use raymond_flow::machine::Worktree;
 
 use super::git::GitError;
-use crate::trust::regular;
+use crate::trust::{is_trusted, regular};
 
 /// More than a path.
 const LINK_BYTES_MAX: u64 = 64 * 1024;
+
+/// The directories of a worktree's path that are looked at: its own, the run's, that of all, and the state directory.
+const FOLDERS: usize = 4;
 
 /// The worktree of a worker is at `…/worktrees/RUN/NAME`, has the branch `raymond/RUN/NAME`, and its commits are hashes.
 pub(super) fn check(worktree: &Worktree) -> Result<(), GitError> {
@@ -34,7 +37,23 @@ pub(super) fn check_sound(worktree: &Worktree) -> Result<(), GitError> {
         && is_plain(repository)
         && is_own(Path::new(path), branch)
         && [Some(base), head.as_ref()].into_iter().flatten().all(|hash| is_hash(hash));
-    if is_sound { Ok(()) } else { Err(GitError::NotOurs { path: path.into() }) }
+    if is_sound {
+        refuse_links(Path::new(path))
+    } else {
+        Err(GitError::NotOurs { path: path.into() })
+    }
+}
+
+/// A worktree is made where no link is, so a link in its path has come later: what it leads to is no worktree of ours.
+fn refuse_links(path: &Path) -> Result<(), GitError> {
+    let leads = |path: &&Path| path.symlink_metadata().is_ok_and(|it| it.is_symlink());
+    match path.ancestors().take(FOLDERS).find(|path| leads(path) && !is_trusted(path)) {
+        None => Ok(()),
+        Some(link) => {
+            let to = fs::read_link(link).unwrap_or_default();
+            Err(GitError::Link { path: link.to_owned(), to })
+        }
+    }
 }
 
 /// Whether `.git` in the worktree at `path` is as git has made it: the name of a directory outside, which leads back to it

@@ -17,6 +17,8 @@ use super::{claim::Claim, save::save, *};
 use crate::store::layout::StateDir;
 
 mod left;
+#[cfg(unix)]
+mod links;
 
 /// A repository with one commit, and the worktrees of a run `r`.
 struct Repository {
