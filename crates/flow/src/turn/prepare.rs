@@ -13,7 +13,7 @@ use crate::{
         Work,
     },
     payload::Payload,
-    policy::{Evaluator, Policy, Source, Transition, Verdict},
+    policy::{Evaluator, Policy, Source, Transition, UnsafeName, Verdict},
     prompt::{continuation, more_money, render, with_messages},
     scope::{Folder, ResolveError},
     source::{
@@ -93,6 +93,8 @@ enum PrepareError {
     NoInput(StateName),
     #[error(transparent)]
     UnknownAgent(#[from] UnknownAgent),
+    #[error("a variable that the step would be given: {0}")]
+    Variable(#[from] UnsafeName),
     #[error("`{agent}` cannot do what `{key}` of the state asks for")]
     Unable { agent: String, key: &'static str },
     #[error("`{agent}` cannot branch a session, which <call> needs; <function> starts a fresh one")]
@@ -154,7 +156,7 @@ impl Preparer<'_> {
         Ok(match file.source {
             StateSource::Script => {
                 let timeout = self.run.settings.timeout.unwrap_or(Timeout::DEFAULT);
-                let launch = Launch::Script { environment: self.environment() };
+                let launch = Launch::Script { environment: self.environment()? };
                 self.start(file.name, Some(file.digest), Action::Script { timeout }, launch)
             }
             StateSource::Prompt(prompt) => {

@@ -4,6 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use crate::{
     payload::Payload,
+    policy::{Chooser, UnsafeName, check_variable_name},
     prompt::{Variables, placeholders},
     source::{fields, fingerprint},
     world::WorldError,
@@ -65,12 +66,17 @@ impl Preparer<'_> {
         Ok(variables)
     }
 
-    /// The variables of the language for a script; the engine adds the paths.
-    pub(super) fn environment(&self) -> BTreeMap<String, Payload> {
+    /// The variables of the language for a script; the engine adds the paths. The names were checked when their tag was
+    /// followed, but what is recorded may have been taken over from elsewhere.
+    pub(super) fn environment(&self) -> Result<BTreeMap<String, Payload>, UnsafeName> {
         let attributes = self.agent.fork_attributes.clone();
-        let given = attributes.into_iter().chain(self.agent.arguments());
+        let given: Vec<_> = attributes.into_iter().chain(self.agent.arguments()).collect();
+        let platform = self.world.platform();
+        given.iter().try_for_each(|(name, _)| {
+            check_variable_name(name, Chooser::Author, platform, |_| false)
+        })?;
         let mut environment: BTreeMap<String, Payload> =
-            given.map(|(name, value)| (name, value.into())).collect();
+            given.into_iter().map(|(name, value)| (name, value.into())).collect();
         let output = self.agent.output.as_deref().into_iter().flat_map(fields);
         let own = self.run.metadata.clone().into_iter().chain(output);
         for (name, value) in own {
@@ -93,7 +99,7 @@ impl Preparer<'_> {
         if let Some(result) = &self.agent.result {
             environment.insert("RAYMOND_RESULT".to_owned(), result.clone());
         }
-        environment
+        Ok(environment)
     }
 }
 

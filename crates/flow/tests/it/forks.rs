@@ -1,7 +1,7 @@
 //! Many agents: names, counters, variables, and the limit of parallel turns.
 
 use raymond_flow::{
-    machine::{Phase, Status},
+    machine::{Phase, Status, replay},
     payload::Payload,
     turn::Outcome,
     world::MemoryWorld,
@@ -159,6 +159,21 @@ fn fork_attributes_are_variables_of_the_worker_for_its_whole_life() {
     assert_eq!(sim.child("main_worker1").prompt(), "a 'quoted' one");
     sim.reply("main_worker1", "<goto>PROCESS</goto>");
     assert_eq!(sim.child("main_worker1").environment()["item"], "a 'quoted' one");
+}
+
+#[test]
+fn script_is_given_no_variable_that_no_tag_may_set_whatever_is_recorded() {
+    for name in ["BASH_ENV", "LD_PRELOAD", "RAYMOND_RESULT", "not a name"] {
+        let mut sim = sim();
+        sim.reply("main", "<fork next=\"START\" item=\"/evil.sh\">WORKER</fork>");
+        let journal = serde_json::to_string(&sim.journal).unwrap();
+        let journal = journal.replace("\"item\"", &format!("\"{name}\""));
+        sim.journal = serde_json::from_str(&journal).unwrap();
+        sim.run = replay(sim.journal.iter().cloned()).unwrap();
+        sim.reply("main_worker1", "<goto>PROCESS</goto>");
+        let error = sim.error("main_worker1");
+        assert!(error.contains(&format!("`{name}`")), "{error}");
+    }
 }
 
 #[test]

@@ -157,7 +157,7 @@ fn powers(run: &Run) -> Vec<String> {
 fn plans(run: &Run) -> Vec<String> {
     let chosen = |next: &Transition| Some(format!("has chosen {}", serde_json::json!(next)));
     let plan = |agent: &&Agent| {
-        let Agent { id, current_state, cwd, phase, .. } = agent;
+        let Agent { id, current_state, cwd, phase, fork_attributes, stack, .. } = agent;
         let next = match (phase, phase.work()) {
             (Phase::Asking { question, .. }, _) => Some(format!("asks: {}", question.text)),
             (Phase::Held { asked, .. }, _) => chosen(asked),
@@ -171,7 +171,9 @@ fn plans(run: &Run) -> Vec<String> {
         let tools = settings.map(|own| own.tools.iter().chain([&own.granted]).flatten());
         let tools = tools.into_iter().flatten().map(|tool| format!("allowed: {tool}"));
         let head = format!("{id} goes on in {}, in {cwd}", current_state.as_str());
-        let parts = [Some(head), next, skips, own].into_iter().flatten().chain(tools);
+        let given = stack.iter().map(|frame| &frame.arguments).chain([fork_attributes]).flatten();
+        let given = given.map(|(name, value)| format!("variable {name}={value}"));
+        let parts = [Some(head), next, skips, own].into_iter().flatten().chain(tools).chain(given);
         parts.collect::<Vec<_>>().join("; ")
     };
     run.agents_by_birth().iter().map(plan).collect()

@@ -61,7 +61,7 @@ fn run_that_came_with_a_clone_is_not_resumed_by_any_command_until_it_is_trusted(
 #[test]
 fn run_that_is_to_be_taken_over_is_shown_with_its_power() {
     let theirs = Project::new([
-        ("START.sh", "echo '<fork next=\"ASK\" worktree=\"true\">WORK</fork>'"),
+        ("START.sh", "echo '<fork next=\"ASK\" worktree=\"true\" PART=\"7\">WORK</fork>'"),
         ("ASK.sh", "echo '<ask choices=\"yes=DEPLOY|no=STOP\">Deploy?\nNow?</ask>'"),
         ("WORK.sh", "exit 3"),
         ("DEPLOY.sh", "touch obeyed"),
@@ -88,6 +88,7 @@ fn run_that_is_to_be_taken_over_is_shown_with_its_power() {
         "  main goes on in ASK.sh, in ",
         "; asks: Deploy?\\nNow?\n",
         "  main_work1 goes on in WORK.sh, in ",
+        "; variable PART=7\n",
         "  worktree of main_work1: ",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
