@@ -3,7 +3,7 @@
 //! A workflow can only narrow what its user allows. Without `--dangerously-skip-permissions` that is what Claude's
 //! own settings allow, edits of files, and the tools listed under `[agents.claude]`; with it, everything.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use raymond_flow::machine::{FailureClass, TurnFailure, TurnSettings};
 
@@ -44,9 +44,14 @@ const DENIED: [&str; 13] = [
     "worktrees/*/*/.git",
 ];
 
+/// What canonical paths of Windows begin with, once their separators are those of patterns.
+const VERBATIM: &str = "//?/";
+
 /// The rules that keep a turn from editing the scripts of its workflow and what Raymond keeps of runs, from reading journals and requests, and out of the
 /// directories `closed`.
 pub(super) fn denied([state_dir, scope, cwd]: [&Path; 3], closed: &[PathBuf]) -> Vec<String> {
+    let [state_dir, scope, cwd] = [state_dir, scope, cwd].map(real);
+    let closed: Vec<_> = closed.iter().map(|folder| real(folder)).collect();
     let rule = |tool: &str, folder: &Path, name: &str| match name.strip_prefix("../") {
         None => format!("{tool}({}/{name})", pattern(folder)),
         Some(name) => {
@@ -54,25 +59,49 @@ pub(super) fn denied([state_dir, scope, cwd]: [&Path; 3], closed: &[PathBuf]) ->
         }
     };
     let unread = ["workflows/*.journal", "workflows/*/door/**"];
-    let edits = DENIED.iter().map(|name| rule("Edit", state_dir, name));
-    let own = edits.chain(unread.iter().map(|name| rule("Read", state_dir, name)));
+    let edits = DENIED.iter().map(|name| rule("Edit", &state_dir, name));
+    let own = edits.chain(unread.iter().map(|name| rule("Read", &state_dir, name)));
     let closed =
         closed.iter().flat_map(|folder| [rule("Edit", folder, "**"), rule("Read", folder, "**")]);
     // An agent that works in the directory of its workflow, or below it, is there to edit it.
-    let is_below = scope != cwd && scope.starts_with(cwd);
-    own.chain(closed).chain(is_below.then(|| rule("Edit", scope, "**"))).collect()
+    let is_below = scope != cwd && scope.starts_with(&cwd);
+    own.chain(closed).chain(is_below.then(|| rule("Edit", &scope, "**"))).collect()
 }
 
 /// A path in a rule of Claude: a second slash makes it absolute, and it is a pattern as in `.gitignore`.
 fn pattern(path: &Path) -> String {
     let mut pattern = "/".to_owned();
-    for letter in path.to_string_lossy().replace('\\', "/").chars() {
-        if "*?[]!#".contains(letter) {
-            pattern.push('\\');
+    let text = path.to_string_lossy();
+    let text = if cfg!(windows) { text.replace('\\', "/") } else { text.into_owned() };
+    for letter in text.strip_prefix(VERBATIM).unwrap_or(&text).chars() {
+        match letter {
+            // Claude takes an escaped one out of a rule before it reads the pattern: any one letter.
+            '\\' => pattern.push('?'),
+            '*' | '?' | '[' | ']' | '!' | '#' => pattern.extend(['\\', letter]),
+            _ => pattern.push(letter),
         }
-        pattern.push(letter);
     }
     pattern
+}
+
+/// Where a path leads, which is what Claude compares: as far as it exists, without links, and without `.` and `..`.
+fn real(path: &Path) -> PathBuf {
+    let mut real = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                real.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => real.push(part),
+        }
+        if part != Component::ParentDir
+            && let Ok(found) = real.canonicalize()
+        {
+            real = found;
+        }
+    }
+    real
 }
 
 /// The arguments for the permissions of a turn; an error if the state asks for more than it may have.
@@ -179,6 +208,38 @@ mod tests {
             };
             assert!(rules.contains(&rule), "{rule}: {rules:?}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn rules_name_where_paths_lead() {
+        let root = tempfile::tempdir().unwrap();
+        let real = root.path().canonicalize().unwrap();
+        std::fs::create_dir_all(real.join("p/sub")).unwrap();
+        std::os::unix::fs::symlink(real.join("p/sub"), real.join("link")).unwrap();
+        for state_dir in
+            ["p/../p/.raymond", "p/none/../.raymond", "link/../.raymond", "p/./.raymond"]
+        {
+            let places = [&real.join(state_dir), &real.join("link/../flow"), &real.join("p")];
+            let rules = denied(places.map(|it| &**it), &[real.join("link/../closed")]);
+            let p = real.join("p");
+            for rule in [
+                format!("Edit(/{}/.raymond/config.toml)", p.display()),
+                format!("Edit(/{}/.git/**)", p.display()),
+                format!("Read(/{}/.raymond/workflows/*.journal)", p.display()),
+                format!("Edit(/{}/closed/**)", p.display()),
+                format!("Edit(/{}/flow/**)", p.display()),
+            ] {
+                assert!(rules.contains(&rule), "{state_dir}: {rule}: {rules:?}");
+            }
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn letters_that_patterns_read_stand_for_themselves() {
+        assert_eq!(pattern(Path::new("/a*b?[c]!#d")), r"//a\*b\?\[c\]\!\#d");
+        assert_eq!(pattern(Path::new(r"/a\b")), "//a?b");
     }
 
     #[test]
