@@ -120,6 +120,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     .power(always)
     .help("Let coding agents use every tool without asking. Read `raymond help operations` first"),
     Setting::new("disk_reserve", "33554432", |to, given| one(&mut to.disk_reserve, given, number))
+        .power(falls_below)
         .help("What must be free on the disk before a step starts, in bytes"),
     Setting::new("effort", "", |to, given| text(&mut to.effort, given, no_option))
         .option("EFFORT")
@@ -195,6 +196,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
         .help("Percent of a usage limit (5-hour, weekly) from which on it counts as reached; 0 is never"),
     Setting::new("warm", "4", |to, given| one(&mut to.warm, given, number))
         .option("N")
+        .power(exceeds)
         .help("Number of idle coding agent processes that are kept for further turns; 0 is none"),
 ];
 
@@ -220,6 +222,11 @@ fn exceeds(own: &str, value: &str) -> bool {
 fn outlasts(own: &str, value: &str) -> bool {
     let limit = |text: &str| Some(amount(text)).filter(|most| *most > 0).unwrap_or(u64::MAX);
     limit(value) > limit(own)
+}
+
+/// Whether a number is below the user's own.
+fn falls_below(own: &str, value: &str) -> bool {
+    amount(value) < amount(own)
 }
 
 fn amount(text: &str) -> u64 {

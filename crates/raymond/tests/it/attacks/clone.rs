@@ -163,7 +163,7 @@ fn limit_that_the_user_has_set_is_not_loosened_by_a_clone() {
     let project = Project::new([("START.sh", "echo '<result>fine</result>'")]);
     fs::create_dir_all(project.file(".config/raymond")).unwrap();
     let own = "max_iterations = 100\nmax_parallel = 4\nusage_max = 80\nagent = 'codex'\n\
-               retries = 2\nretry_for = '5m'\ntimeout = '20m'\n";
+               retries = 2\nretry_for = '5m'\ntimeout = '20m'\nwarm = 1\ndisk_reserve = 2000\n";
     project.write(".config/raymond/config.toml", own);
     for (looser, tighter) in [
         ("max_iterations = 0", "max_iterations = 99"),
@@ -173,6 +173,8 @@ fn limit_that_the_user_has_set_is_not_loosened_by_a_clone() {
         ("agent = 'claude'", "agent = 'codex'"),
         ("retries = 4294967295", "retries = 0"),
         ("retry_for = '6m'", "retry_for = 0"),
+        ("warm = 2", "warm = 0"),
+        ("disk_reserve = 1999", "disk_reserve = 2001"),
         ("timeout = 0", "timeout = '19m'"),
         ("timeout = '21m'", "timeout = 1200"),
     ] {
