@@ -338,7 +338,14 @@ fn journal_hint(error: &JournalError) -> Option<String> {
 impl From<TrustError> for Failure {
     fn from(error: TrustError) -> Self {
         let path = quote::path(error.path());
-        let trust = format!("if you trust it: export {TRUST_VARIABLE}={path}");
+        let trust = if env::join_paths([error.path()]).is_ok() {
+            format!("if you trust it: export {TRUST_VARIABLE}={path}")
+        } else {
+            format!(
+                "{TRUST_VARIABLE} cannot name it, because its path has the character between two paths in it: move the \
+                 project to a path without that"
+            )
+        };
         let hint = match &error {
             TrustError::Io { .. } => None,
             TrustError::Link { .. } => Some(format!("remove the link\n      {trust}")),

@@ -191,6 +191,17 @@ fn link_to_a_state_directory_is_used_only_if_its_user_trusts_it() {
 }
 
 #[test]
+fn path_that_the_variable_cannot_name_is_not_suggested_for_it() {
+    let project = project();
+    let place = project.file("a:b/.raymond");
+    fs::create_dir_all(&place).unwrap();
+    set_mode(&place, 0o777);
+    let ran = project.raymond(&["list", "--data-dir", place.to_str().unwrap()]);
+    let ran = ran.failed(2, "RAYMOND_TRUST cannot name it");
+    assert!(!ran.stderr.contains("export") && ran.stderr.contains("move the"), "{}", ran.stderr);
+}
+
+#[test]
 fn run_of_which_a_line_is_missing_is_named_and_left_as_it_is_while_others_are_taken_over() {
     const JOURNAL: &str =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/fixtures/v1/chained.journal");

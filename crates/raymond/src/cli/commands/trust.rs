@@ -1,7 +1,7 @@
 //! `raymond trust`: takes over what lies in a project and was not written by this user's Raymond, and asks for that before a
 //! run begins.
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
 use raymond_engine::{
     EngineError, load,
@@ -223,10 +223,9 @@ pub(super) fn admit(
         state_dir.root().display(),
         config.withheld.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>().join(", ")
     );
-    let hint = format!(
-        "look at them and take them over: raymond trust{}\n\
-         in CI, list the directory of the project in RAYMOND_TRUST",
-        typed(place)
-    );
+    let mut hint = format!("look at them and take them over: raymond trust{}", typed(place));
+    if env::join_paths([state_dir.root()]).is_ok() {
+        hint.push_str("\nin CI, list the directory of the project in RAYMOND_TRUST");
+    }
     Err(Failure::refused(message).with_hint(hint))
 }
