@@ -75,7 +75,7 @@ fn pattern(path: &Path) -> String {
     let text = if cfg!(windows) { text.replace('\\', "/") } else { text.into_owned() };
     for letter in text.strip_prefix(VERBATIM).unwrap_or(&text).chars() {
         match letter {
-            // Claude takes an escaped one out of a rule before it reads the pattern: any one letter.
+            // The rule is taken apart before its pattern is read, and both may take one for an escape: any one letter.
             '\\' => pattern.push('?'),
             '*' | '?' | '[' | ']' | '!' | '#' => pattern.extend(['\\', letter]),
             _ => pattern.push(letter),
