@@ -20,7 +20,7 @@ use raymond_flow::{
 };
 use serde_json::{Value, json};
 
-use super::{ask, background, place::state_dir, runs};
+use super::{ask, background, place::state_dir, runs, trust};
 use crate::{
     cli::args::{AnswerArgs, Asks, Place},
     failure::{Failure, FailureKind},
@@ -64,6 +64,7 @@ pub(in crate::cli) fn asks(arguments: &Asks) -> Result<ExitCode, Failure> {
     }
     if told.is_empty() && !json {
         out::note("No question is open.");
+        trust::note_foreign(&state_dir, place)?;
     }
     Ok(ExitCode::SUCCESS)
 }

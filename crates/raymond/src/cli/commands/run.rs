@@ -26,7 +26,7 @@ use super::{
     lint,
     place::{current_folder, state_dir},
     prepare::{LoadedProject, level},
-    runs,
+    runs, trust,
 };
 use crate::{
     cli::{
@@ -234,6 +234,7 @@ pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
     let mut worst = 0;
     if ids.is_empty() && !options.quiet {
         out::note("No run has to be recovered: none has died.");
+        trust::note_foreign(&state_dir, &options.place)?;
     }
     for id in ids {
         let mut observers = project.observers(options, &id)?;

@@ -92,7 +92,27 @@ fn foreign_runs(state_dir: &StateDir) -> Result<Vec<RunId>, Failure> {
     Ok(ids.into_iter().filter(is_foreign).collect())
 }
 
-/// The settings that wait for trust, a line each, with what differs from the version that was trusted before.
+/// Says that there are runs which this user's Raymond did not write, where a command has found none that it is for.
+pub(super) fn note_foreign(state_dir: &StateDir, place: &Place) -> Result<(), Failure> {
+    let foreign = foreign_runs(state_dir)?;
+    if !foreign.is_empty() {
+        let runs = count(foreign.len() as u64, "foreign run");
+        let place = typed(place);
+        out::note(&format!(
+            "{runs} came with the project: look at what it has, and take it over: raymond trust{place}"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a setting says what is started.
+fn starts_something(name: &str) -> bool {
+    let starts = ["program", "arguments", "acp", "mcp", "command"];
+    name.split('.').any(|part| starts.contains(&part))
+}
+
+/// The settings that wait for trust, a line each, with what differs from the version that was trusted before. First those
+/// that start something.
 fn settings(config: &Config) -> Vec<String> {
     let line = |(name, value, origin): &(String, String, Origin)| {
         let change = match config.trusted_before.as_ref().map(|before| before.get(name)) {
@@ -104,7 +124,9 @@ fn settings(config: &Config) -> Vec<String> {
         let [name, value, origin] = [name, value, &origin.to_string()].map(|it| out::one_line(it));
         format!("setting  {name} = {value}  ({origin}{change})\n")
     };
-    config.withheld.iter().map(line).collect()
+    let (first, others): (Vec<_>, Vec<_>) =
+        config.withheld.iter().partition(|(name, ..)| starts_something(name));
+    first.into_iter().chain(others).map(line).collect()
 }
 
 /// A run that came with the project: how it stands, its workflow, what it may do, and where it would go on.

@@ -28,7 +28,16 @@ fn run_that_came_with_a_clone_is_not_resumed_by_any_command_until_it_is_trusted(
         assert!(ran.stderr.contains("raymond trust"), "{arguments:?}: {ran:?}");
     }
     let before = project.read(".raymond/workflows/planted.journal");
-    assert!(raymond(&project, &["recover"]).stderr.contains("No run has to be recovered"));
+    for (command, none) in
+        [("recover", "No run has to be recovered"), ("asks", "No question is open")]
+    {
+        let told = raymond(&project, &[command]).stderr;
+        assert!(told.contains(none), "{told}");
+        assert!(
+            told.contains("1 foreign run came with") && told.contains("raymond trust"),
+            "{told}"
+        );
+    }
     raymond(&project, &["prune", "--older-than", "0s", "--yes"]);
     raymond(&project, &["prune", "--older-than", "0s", "--yes", "--status", "unreadable"]);
     assert!(raymond(&project, &["list"]).stdout.contains("planted  ✗ foreign"));
@@ -134,6 +143,20 @@ fn settings_of_a_clone_that_give_power_do_not_count_until_they_are_trusted() {
         assert!(!project.file("obeyed").exists(), "{settings}");
         assert!(raymond(&project, &["config"]).stdout.contains("not trusted"), "{settings}");
     }
+}
+
+#[test]
+fn settings_of_a_clone_that_start_something_are_named_first() {
+    let project = Project::new([("START.sh", "exit 0")]);
+    project.write(
+        ".raymond/config.toml",
+        "budget = 50\nask = 'default'\n[agents.claude]\nprogram = 'x'\n[notify]\ncommand = ['y']\n",
+    );
+    let shown = raymond(&project, &["trust"]).stdout;
+    let names: Vec<_> = shown.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    assert_eq!(names[2..].len(), 2, "{shown}");
+    assert!(names[..2].contains(&"agents.claude.program"), "{shown}");
+    assert!(names[..2].contains(&"notify.command"), "{shown}");
 }
 
 #[test]
