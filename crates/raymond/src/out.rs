@@ -42,7 +42,7 @@ pub(crate) enum OutputState {
 
 /// Whether a terminal interprets the character or does not show it: control characters (except for newlines and
 /// tabs), bidirectional controls, zero-width characters, line and paragraph separators.
-fn is_hidden(c: char) -> bool {
+pub(crate) fn is_hidden(c: char) -> bool {
     matches!(c,
         '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' // C0, DEL, C1
         | '\u{ad}' | '\u{61c}' | '\u{180e}'
@@ -69,6 +69,13 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(shown)
+}
+
+/// The same for a text in which an escape could be confused with one that is written out: if there is any, its
+/// backslashes are doubled.
+pub(crate) fn distinct(text: &str) -> String {
+    let is_ambiguous = text.contains(is_hidden) || text.contains("\\u{");
+    if is_ambiguous { visible(&text.replace('\\', r"\\")).into_owned() } else { text.to_owned() }
 }
 
 /// The first `chars_max` characters of a text, with an ellipsis where it was cut.
@@ -359,6 +366,14 @@ mod tests {
     fn further_lines_cannot_be_taken_for_ours() {
         assert_eq!(hanging("a\n[main] b\n\n      c\u{1b}\n"), "a\n    [main] b\n\n      c\\u{1b}");
         assert_eq!(one_line("a\nb\tc\u{85}d"), "a\\nb c\\u{85}d");
+    }
+
+    #[test]
+    fn distinct_texts_look_different() {
+        let texts = ["no", "no\u{200b}", r"no\u{200b}", r"no\\u{200b}", "no\\\u{200b}", r"C:\x"];
+        let shown: std::collections::BTreeSet<_> = texts.iter().map(|it| distinct(it)).collect();
+        assert_eq!(shown.len(), texts.len(), "{shown:?}");
+        assert!(shown.contains(r"C:\x") && shown.contains(r"no\u{200b}"));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A question to a person, in lines.
 
+use std::borrow::Cow;
+
 use raymond_engine::asks::{PublishedQuestion, ShownFile};
 use raymond_flow::{
     id::{RunId, StateName},
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 use super::{next::Next, time, words::Mark};
 use crate::{
     line::{Line, Style},
-    out,
+    out, quote,
 };
 
 /// The question with its choices, files, deadline and the command that answers it.
@@ -28,7 +30,7 @@ pub(crate) fn asked_lines(question: &PublishedQuestion) -> Vec<Line> {
     let head = Mark::Asks.line().plain(" ").add(Style::Name, &question.id);
     let head = head.plain("  ").add(Style::Bold, question.state.stem()).plain(" asks:");
     let mut lines = vec![head];
-    let text = out::visible(&question.text);
+    let text = out::distinct(&question.text);
     lines.extend(text.lines().map(|line| Line::of("    ").plain(line)));
     lines.extend(choices("    ", question.choices.iter().map(|it| (&*it.label, &it.to))));
     for ShownFile { path, copy, bytes, error, .. } in &question.attachments {
@@ -41,7 +43,7 @@ pub(crate) fn asked_lines(question: &PublishedQuestion) -> Vec<Line> {
     if let (Some(default), Some(at)) = (&question.default, question.deadline_ms) {
         // With the date: it may be days away.
         let text = format!("    at {} the answer is: ", time::stamp(at));
-        lines.push(Line::new().dim(text).plain(default));
+        lines.push(Line::new().dim(text).plain(label_shown(default)));
     }
     lines
 }
@@ -49,7 +51,7 @@ pub(crate) fn asked_lines(question: &PublishedQuestion) -> Vec<Line> {
 /// An open question as the run knows it, below what says who asks: its text if `whole` is set, where each choice leads, its
 /// files.
 pub(crate) fn open_lines(question: &Question, whole: bool) -> Vec<Line> {
-    let text = out::visible(&question.text);
+    let text = out::distinct(&question.text);
     let text = text.lines().filter(|_| whole).map(|line| Line::of("      ").plain(line));
     let choices = choices("      ", question.choices.iter().map(|it| (&*it.label, &it.target)));
     let files = question.attach.iter();
@@ -63,9 +65,18 @@ fn choices<'q>(
     choices: impl Iterator<Item = (&'q str, &'q StateName)>,
 ) -> impl Iterator<Item = Line> {
     (1..).zip(choices).map(move |(key, (label, to))| {
-        let line = Line::of(format!("{indent}{key}  ")).add(Style::Bold, label);
+        let line = Line::of(format!("{indent}{key}  ")).add(Style::Bold, label_shown(label));
         line.dim(format!("  → {}", to.stem()))
     })
+}
+
+/// A label as it is, or as the command that chooses it has it if another label could look the same.
+fn label_shown(label: &str) -> Cow<'_, str> {
+    if label.contains(|c: char| c == '\\' || c.is_control() || out::is_hidden(c)) {
+        Cow::Owned(quote::word(label))
+    } else {
+        Cow::Borrowed(label)
+    }
 }
 
 /// The question for programs: the fields of its file, the run, and the command for each answer.

@@ -115,6 +115,22 @@ fn every_answer_has_a_command_of_its_own() {
 }
 
 #[test]
+fn command_chooses_what_it_stands_below_and_no_label_that_looks_like_it() {
+    let question = "printf '%s' \"<ask choices='no\u{200b}=YES|no\\u{200b}=NO'>Deploy?</ask>\"";
+    let project = Project::new([
+        ("START.sh", question),
+        ("YES.sh", "echo '<result>yes</result>'"),
+        ("NO.sh", "echo '<result>no</result>'"),
+    ]);
+    project.raymond(&["flow", "--id", "r", "--no-wait"]).failed(4, "");
+    let asks = project.raymond(&["asks", "r"]).stdout;
+    assert!(asks.contains(r"1  $'no\xe2\x80\x8b'  → YES"), "{asks}");
+    assert!(asks.contains(r"2  'no\u{200b}'  → NO"), "{asks}");
+    let chosen: Vec<_> = commands(&asks).iter().map(|command| words(command)[3].clone()).collect();
+    assert_eq!(chosen, ["no\u{200b}", r"no\u{200b}"]);
+}
+
+#[test]
 fn question_is_shown_whole_above_the_command_that_answers_it() {
     let long = "x".repeat(600);
     let question = format!(

@@ -80,13 +80,15 @@ pub(crate) fn words(command: &str) -> Result<Vec<String>, String> {
             }
             '$' if rest.next_if_eq(&'\'').is_some() => {
                 let word = word.get_or_insert_default();
+                let mut bytes = Vec::new();
                 loop {
                     match rest.next().ok_or("a quotation without an end")? {
                         '\'' => break,
-                        '\\' => word.push(escaped(&mut rest)?),
-                        c => word.push(c),
+                        '\\' => bytes.push(escaped(&mut rest)?),
+                        c => bytes.extend(c.encode_utf8(&mut [0; 4]).bytes()),
                     }
                 }
+                word.push_str(&String::from_utf8(bytes).map_err(|error| error.to_string())?);
             }
             '\\' => word.get_or_insert_default().push(rest.next().ok_or("nothing is escaped")?),
             c if c.is_alphanumeric() || "-_./:@%+,=[]…~^".contains(c) => {
@@ -99,16 +101,15 @@ pub(crate) fn words(command: &str) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-fn escaped(rest: &mut impl Iterator<Item = char>) -> Result<char, String> {
-    let digits = match rest.next() {
-        Some('x') => 2,
-        Some('u') => 4,
-        Some(c @ ('\\' | '\'')) => return Ok(c),
-        c => return Err(format!("`{c:?}` is escaped")),
-    };
-    let digits: String = rest.take(digits).collect();
-    let code = u32::from_str_radix(&digits, 16).ok();
-    code.and_then(char::from_u32).ok_or_else(|| format!("`{digits}` is no character"))
+fn escaped(rest: &mut impl Iterator<Item = char>) -> Result<u8, String> {
+    match rest.next() {
+        Some('x') => {
+            let digits: String = rest.take(2).collect();
+            u8::from_str_radix(&digits, 16).map_err(|_| format!("`{digits}` is no byte"))
+        }
+        Some(c @ ('\\' | '\'')) => Ok(c as u8),
+        c => Err(format!("`{c:?}` is escaped")),
+    }
 }
 
 /// Whether this is a manual page, a document, a completion or a version: `<RUN>` stands for a word of the user's there.
