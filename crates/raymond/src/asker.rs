@@ -133,6 +133,13 @@ impl SharedAsking {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The question, with a mark at each file that is no longer as it was asked.
+    fn checked(&self, question: &PublishedQuestion) -> PublishedQuestion {
+        let mut checked = question.clone();
+        asks::check_attachments(&self.state_dir, self.run(), &mut checked);
+        checked
+    }
+
     fn run(&self) -> &RunId {
         &self.next.id
     }
@@ -141,7 +148,7 @@ impl SharedAsking {
     fn show_all(&self) {
         let mut people = out::people();
         for question in &self.lock().open {
-            for line in question_lines(question, &self.next) {
+            for line in question_lines(&self.checked(question), &self.next) {
                 people.line(&line);
             }
         }
@@ -167,7 +174,7 @@ impl SharedAsking {
     fn ask(&self, question: &PublishedQuestion) {
         let mut people = out::people();
         people.line(&Line::new());
-        for line in asked_lines(question) {
+        for line in asked_lines(&self.checked(question)) {
             people.line(&line);
         }
         loop {

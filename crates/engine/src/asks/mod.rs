@@ -135,6 +135,16 @@ pub enum AnswerError {
         /// Why.
         source: io::Error,
     },
+    /// A file that the question shows is no longer what was asked about.
+    #[error("question {id} cannot be answered: its attachment `{path}` is not as it was asked")]
+    Attachment {
+        /// The question.
+        id: AskId,
+        /// The path of the file, as the question names it.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
     /// The state directory is not, or not only, the user's own.
     #[error(transparent)]
     Trust(#[from] TrustError),
@@ -232,6 +242,14 @@ pub fn attachment(
     attached::read_unchanged(open_attachment(state_dir, run, id, file)?, &file.sha256)
 }
 
+/// Marks the attachments whose copies are no longer what was asked about, so that nobody takes them for it.
+pub fn check_attachments(state_dir: &StateDir, run: &RunId, question: &mut PublishedQuestion) {
+    let Some(id) = question.ask_id() else { return };
+    for file in question.attachments.iter_mut().filter(|file| file.error.is_none()) {
+        file.error = attachment(state_dir, run, &id, file).err().map(|error| error.to_string());
+    }
+}
+
 /// Answers a question, whether or not an orchestrator runs the run. When this returns, the answer is durable
 /// and is the one that counts.
 pub fn answer(
@@ -251,6 +269,14 @@ pub fn answer(
     check(&question, reply)?;
     if let Some(first) = folder.answer().map_err(io)? {
         return Err(answered(first));
+    }
+    for file in question.attachments.iter().filter(|file| file.error.is_none()) {
+        let (id, path) = (id.clone(), file.path.clone());
+        attachment(state_dir, run, &id, file).map_err(|source| AnswerError::Attachment {
+            id: id.clone(),
+            path,
+            source,
+        })?;
     }
     match folder.give(reply)? {
         GiveOutcome::Taken(first) => Err(answered(first)),

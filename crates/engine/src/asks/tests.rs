@@ -10,7 +10,8 @@ use raymond_flow::{
 };
 
 use super::{
-    AnswerError, PublishedQuestion, Reply, ShownFile, answer, attachment, open_questions, question,
+    AnswerError, PublishedQuestion, Reply, ShownFile, answer, attachment, check_attachments,
+    open_questions, question,
 };
 use crate::{
     RunEnd,
@@ -151,6 +152,26 @@ fn attachment_is_read_from_the_directory_of_its_question_and_only_unchanged() {
         std::os::unix::fs::symlink(&outside, &file.copy).unwrap();
         assert!(read(&file).is_err());
     }
+}
+
+#[test]
+fn question_whose_attachment_has_changed_is_not_answered() {
+    let stage = paused(PLAN);
+    let (mut shown, _) = question(&stage.state_dir(), &id(), &first()).unwrap().unwrap();
+    let copy = shown.attachments[0].copy.clone();
+    check_attachments(&stage.state_dir(), &id(), &mut shown);
+    assert_eq!(shown.attachments[0].error, None);
+    // As many bytes as before.
+    fs::write(&copy, "PLAN").unwrap();
+    check_attachments(&stage.state_dir(), &id(), &mut shown);
+    let marked = shown.attachments[0].error.as_deref();
+    assert_eq!(marked, Some("it has changed since the question was asked"));
+    let give = || answer(&stage.state_dir(), &id(), &first(), &reply("approve", "anna"));
+    assert!(matches!(give().unwrap_err(), AnswerError::Attachment { .. }));
+    fs::remove_file(&copy).unwrap();
+    assert!(matches!(give().unwrap_err(), AnswerError::Attachment { .. }));
+    fs::write(&copy, "plan").unwrap();
+    give().unwrap();
 }
 
 #[test]

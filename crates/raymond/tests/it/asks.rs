@@ -75,6 +75,26 @@ fn question_that_is_open_is_listed_with_everything_that_is_needed_to_answer_it()
 }
 
 #[test]
+fn question_about_a_file_that_has_changed_since_is_shown_as_such_and_not_answered() {
+    let project = paused();
+    let copy = asks(&project)[0]["attachments"][0]["copy"].as_str().unwrap().to_owned();
+    std::fs::write(&copy, "PLAN\n").unwrap();
+    let changed = "it has changed since the question was asked";
+    assert_eq!(asks(&project)[0]["attachments"][0]["error"], changed);
+    let shown = project.raymond(&["asks"]).stdout;
+    assert!(shown.contains(&format!("plan.md  cannot be shown: {changed}")), "{shown}");
+    let refused = project.raymond(&["answer", "r", "main.1", "approve"]).failed(1, changed);
+    assert!(
+        refused.stderr.contains("in a new run, with its files as they are now: raymond fork-run r")
+    );
+    assert_eq!(status(&project), "paused");
+    let fork = project.raymond(&["fork-run", "r", "--as", "again"]).failed(0, "");
+    assert_eq!(fork.code, 0);
+    project.raymond(&["resume", "again", "--no-wait"]);
+    project.raymond(&["answer", "again", "main.1", "stop it"]).failed(0, "");
+}
+
+#[test]
 fn answer_to_a_run_that_nobody_runs_continues_it_in_the_background() {
     let project = paused();
     project.write("photo.txt", "a photo");

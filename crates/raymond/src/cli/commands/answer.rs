@@ -4,6 +4,7 @@ use std::{
     collections::BTreeSet,
     env,
     io::{self, Read as _},
+    path::Path,
     process::ExitCode,
     thread,
     time::Duration,
@@ -25,7 +26,7 @@ use crate::{
     cli::args::{AnswerArgs, Asks, Place},
     failure::{Failure, FailureKind},
     line::Line,
-    out,
+    out, quote,
     report::{Lines, Next, advice, question_json, question_lines, words::Level},
 };
 
@@ -96,7 +97,10 @@ fn open(
     for id in ids {
         let questions = asks::open_questions(state_dir, &id);
         let questions = questions.map_err(|error| Failure::io("read the questions", &error))?;
-        open.extend(questions.into_iter().map(|question| (id.clone(), question)));
+        open.extend(questions.into_iter().map(|mut question| {
+            asks::check_attachments(state_dir, &id, &mut question);
+            (id.clone(), question)
+        }));
     }
     open.sort_by_key(|(_, question)| question.asked_at_ms);
     Ok(open)
@@ -268,6 +272,14 @@ fn refused(error: &AnswerError, question: &PublishedQuestion, next: &Next) -> Fa
             .with_kind(FailureKind::Usage)
             .with_hint("nothing was answered; fix it and run the same command again"),
         AnswerError::NoSuchQuestion { .. } => failure.with_kind(FailureKind::NotFound),
+        AnswerError::Attachment { path, .. } => {
+            let copy = question.attachments.iter().find(|file| file.path == *path);
+            let copy = copy.map_or_else(String::new, |file| quote::path(Path::new(&file.copy)));
+            let again = next.command("fork-run");
+            failure.with_kind(FailureKind::Refused).with_hint(format!(
+                "restore {copy}\nor have it asked again in a new run, with its files as they are now: {again}"
+            ))
+        }
         AnswerError::Trust(_) => failure.with_kind(FailureKind::Refused),
         AnswerError::Io { .. } => failure,
     }
