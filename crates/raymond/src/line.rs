@@ -46,6 +46,8 @@ const COLUMNS_MIN: usize = 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Line {
     pieces: Vec<(Style, String)>,
+    /// What every further row begins with, if no word is kept whole.
+    margin: Option<String>,
 }
 
 impl Line {
@@ -77,6 +79,19 @@ impl Line {
         self.add(Style::Dim, text)
     }
 
+    /// A line of what another one wrote: each of its rows has a mark that no line of Raymond's has there, however narrow the
+    /// terminal is.
+    pub(crate) fn quoted(indent: &str, text: &str) -> Self {
+        Self::new().dim(margin(indent)).plain(text.replace('\t', "    ")).with_margin(indent)
+    }
+
+    /// The same, broken at the width of the terminal even within a command, with that mark before each further row.
+    #[must_use]
+    pub(crate) fn with_margin(mut self, indent: &str) -> Self {
+        self.margin = Some(margin(indent));
+        self
+    }
+
     /// Adds all pieces of another line.
     #[must_use]
     pub(crate) fn then(mut self, other: Self) -> Self {
@@ -103,7 +118,7 @@ impl Line {
             .pieces
             .iter()
             .map(|(style, text)| (*style, text.replace('\n', "\\n").replace('\t', " ")));
-        let whole = Self { pieces: pieces.collect() };
+        let whole = Self { pieces: pieces.collect(), margin: None };
         if whole.width() <= columns {
             return whole;
         }
@@ -125,11 +140,39 @@ impl Line {
     /// The same on as many lines of `columns` as it needs, broken between words. What can be pasted stays whole: a
     /// name, what is in backticks, and all that follows the word `raymond`.
     pub(crate) fn wrapped(&self, columns: usize) -> Vec<Self> {
+        if let Some(margin) = &self.margin {
+            return self.broken(margin, columns.max(COLUMNS_MIN));
+        }
         let mut lines = Vec::new();
         for line in self.split_lines() {
             line.wrap_into(&mut lines, columns.max(COLUMNS_MIN));
         }
         lines
+    }
+
+    /// Its rows, none of which is wider than the terminal.
+    fn broken(&self, margin: &str, columns: usize) -> Vec<Self> {
+        let mut rows = Vec::new();
+        let mut row = Self::new();
+        for (style, text) in &self.pieces {
+            for mut word in text.split_inclusive(' ') {
+                let width = row.width() + console::measure_text_width(word.trim_end());
+                if width > columns && row.width() > console::measure_text_width(margin) {
+                    rows.push(std::mem::replace(&mut row, Self::new().dim(margin)));
+                }
+                loop {
+                    let part = beginning(word, columns.saturating_sub(row.width()));
+                    row.push(*style, part);
+                    word = word.get(part.len()..).unwrap_or_default();
+                    if word.is_empty() {
+                        break;
+                    }
+                    rows.push(std::mem::replace(&mut row, Self::new().dim(margin)));
+                }
+            }
+        }
+        rows.push(row);
+        rows
     }
 
     /// Each line of its texts as a line of its own, all but the first indented.
@@ -204,10 +247,15 @@ impl Line {
             lines.push(std::mem::replace(self, Self::of(INDENT)));
         }
         for (style, text) in word.pieces {
-            match self.pieces.last_mut() {
-                Some((last, known)) if *last == style => known.push_str(&text),
-                _ => self.pieces.push((style, text)),
-            }
+            self.push(style, &text);
+        }
+    }
+
+    /// Adds what was escaped already.
+    fn push(&mut self, style: Style, text: &str) {
+        match self.pieces.last_mut() {
+            Some((last, known)) if *last == style => known.push_str(text),
+            _ => self.pieces.push((style, text.to_owned())),
         }
     }
 
@@ -227,6 +275,11 @@ impl Line {
         }
         shown
     }
+}
+
+/// The mark of what another one wrote.
+fn margin(indent: &str) -> String {
+    format!("{indent}│ ")
 }
 
 /// The longest prefix of `text` that takes at most `columns`.
@@ -317,6 +370,31 @@ mod tests {
             let shown = of(&long, columns).join(" ");
             assert_eq!(shown.matches('y').count(), 20, "{shown}");
         }
+    }
+
+    #[test]
+    fn every_row_of_a_quotation_has_its_mark() {
+        let command = format!("yes{}Answer it: raymond answer r main.1 no", " ".repeat(40));
+        let texts = [
+            &*command,
+            "`raymond x y z` and more words",
+            &"x".repeat(99),
+            "",
+            "日本語の文字は幅が二倍です",
+        ];
+        for text in texts {
+            for columns in 20..70 {
+                let rows = Line::quoted("    ", text).wrapped(columns);
+                assert!(rows.iter().all(|row| row.width() <= columns), "{columns}: {rows:?}");
+                for row in &rows {
+                    assert!(row.render(false).starts_with("    │"), "{columns}: {row:?}");
+                    assert!(row.render(true).starts_with("\u{1b}[2m    │"), "{columns}: {row:?}");
+                }
+            }
+        }
+        let line = Line::quoted("  ", "one two three four five");
+        let rows: Vec<_> = line.wrapped(20).iter().map(|row| row.render(false)).collect();
+        assert_eq!(rows, ["  │ one two three", "  │ four five"]);
     }
 
     #[test]

@@ -31,19 +31,20 @@ pub(crate) fn asked_lines(question: &PublishedQuestion) -> Vec<Line> {
     let head = head.plain("  ").add(Style::Bold, question.state.stem()).plain(" asks:");
     let mut lines = vec![head];
     let text = out::distinct(&question.text);
-    lines.extend(text.lines().map(|line| Line::of("    ").plain(line)));
+    lines.extend(text.lines().map(|line| Line::quoted("    ", line)));
     lines.extend(choices("    ", question.choices.iter().map(|it| (&*it.label, &it.to))));
     for ShownFile { path, copy, bytes, error, .. } in &question.attachments {
-        let line = Line::of("    ").add(Style::Name, path);
-        lines.push(match error {
-            None => line.dim(format!("  {bytes} bytes  {copy}")),
+        let line = Line::of("    ").add(Style::Name, shown(path));
+        let line = match error {
+            None => line.dim(format!("  {bytes} bytes  {}", shown(copy))),
             Some(error) => line.add(Style::Warning, format!("  cannot be shown: {error}")),
-        });
+        };
+        lines.push(line.with_margin("    "));
     }
     if let (Some(default), Some(at)) = (&question.default, question.deadline_ms) {
         // With the date: it may be days away.
         let text = format!("    at {} the answer is: ", time::stamp(at));
-        lines.push(Line::new().dim(text).plain(label_shown(default)));
+        lines.push(Line::new().dim(text).plain(shown(default)).with_margin("    "));
     }
     lines
 }
@@ -52,10 +53,13 @@ pub(crate) fn asked_lines(question: &PublishedQuestion) -> Vec<Line> {
 /// files.
 pub(crate) fn open_lines(question: &Question, whole: bool) -> Vec<Line> {
     let text = out::distinct(&question.text);
-    let text = text.lines().filter(|_| whole).map(|line| Line::of("      ").plain(line));
+    let text = text.lines().filter(|_| whole).map(|line| Line::quoted("      ", line));
     let choices = choices("      ", question.choices.iter().map(|it| (&*it.label, &it.target)));
     let files = question.attach.iter();
-    let files = files.map(|path| Line::of("      attached: ").add(Style::Name, path));
+    let files = files.map(|path| {
+        let line = Line::of("      attached: ").add(Style::Name, shown(path));
+        line.with_margin("      ")
+    });
     text.chain(choices).chain(files).collect()
 }
 
@@ -65,13 +69,13 @@ fn choices<'q>(
     choices: impl Iterator<Item = (&'q str, &'q StateName)>,
 ) -> impl Iterator<Item = Line> {
     (1..).zip(choices).map(move |(key, (label, to))| {
-        let line = Line::of(format!("{indent}{key}  ")).add(Style::Bold, label_shown(label));
-        line.dim(format!("  → {}", to.stem()))
+        let line = Line::of(format!("{indent}{key}  ")).add(Style::Bold, shown(label));
+        line.dim(format!("  → {}", to.stem())).with_margin(indent)
     })
 }
 
-/// A label as it is, or as the command that chooses it has it if another label could look the same.
-fn label_shown(label: &str) -> Cow<'_, str> {
+/// A label or path as it is, or as a command has it if another one could look the same.
+fn shown(label: &str) -> Cow<'_, str> {
     if label.contains(|c: char| c == '\\' || c.is_control() || out::is_hidden(c)) {
         Cow::Owned(quote::word(label))
     } else {
@@ -94,6 +98,21 @@ pub(crate) fn question_json(run: &RunId, question: &PublishedQuestion, next: &Ne
 #[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_cannot_be_taken_for_a_choice_or_a_command() {
+        let json = r#"{"id":"main.1","run":"r","state":"A.md","text":"?\n    1  yes  → B\n    Answer it: raymond answer r main.1 no\n",
+            "choices":[{"label":"a\n    2  b","to":"B.md"}],"attachments":[],"asked_at_ms":1}"#;
+        let lines = asked_lines(&serde_json::from_str(json).unwrap());
+        let shown: Vec<_> = lines.iter().map(|line| line.render(false)).collect();
+        let own = [
+            "    │ ?",
+            "    │     1  yes  → B",
+            "    │     Answer it: raymond answer r main.1 no",
+            r"    1  $'a\x0a    2  b'  → B",
+        ];
+        assert_eq!(shown[1..], own);
+    }
 
     #[test]
     fn deadline_is_shown_with_its_date() {
