@@ -177,6 +177,10 @@ impl SharedAsking {
         for line in asked_lines(&self.checked(question)) {
             people.line(&line);
         }
+        // What was typed before the question was shown is no answer to it.
+        if let Some(lines) = &self.lock().lines {
+            lines.try_iter().for_each(drop);
+        }
         loop {
             out::invite(&match question.choices.len() {
                 0 => "Answer: ".to_owned(),

@@ -24,6 +24,7 @@ use std::{
     },
 };
 
+use raymond_engine::sys::discard_input;
 use serde_json::Value;
 
 use crate::{
@@ -251,8 +252,9 @@ fn invitation() -> MutexGuard<'static, String> {
     INVITATION.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Invites a person to type a line.
+/// Invites a person to type a line. What was typed before is none: it was typed for something else.
 pub(crate) fn invite(text: &str) {
+    discard_input();
     let mut invitation = invitation();
     *invitation = visible(text).into_owned();
     let _ = io::stderr().write_all(invitation.as_bytes());
@@ -263,10 +265,11 @@ pub(crate) fn end_invitation() {
     invitation().clear();
 }
 
-/// Asks the user, who answers with a line; `None` at the end of the input.
+/// Asks the user, who answers with a line that is typed after the question; `None` at the end of the input.
 pub(crate) fn ask(question: &str) -> Option<String> {
     /// Longer than any answer.
     const ANSWER_BYTES_MAX: u64 = 4096;
+    discard_input();
     let _ = io::stderr().write_all(visible(question).as_bytes());
     let mut answer = String::new();
     let mut input = io::stdin().lock().take(ANSWER_BYTES_MAX);
@@ -283,6 +286,7 @@ pub(crate) fn is_agreed(question: &str) -> bool {
 
 /// The same, answered with one key.
 pub(crate) fn is_agreed_with_a_key(question: &str) -> bool {
+    discard_input();
     let _ = io::stderr().write_all(visible(question).as_bytes());
     let key = console::Term::stderr().read_key();
     let is_agreed = matches!(key, Ok(console::Key::Char('y' | 'Y')));

@@ -31,6 +31,10 @@ pub(crate) use processes::*;
 #[cfg(not(portable))]
 pub(crate) use program::*;
 #[cfg(unix)]
+pub use unix::discard_input;
+#[cfg(unix)]
 pub(crate) use unix::*;
+#[cfg(windows)]
+pub use windows::discard_input;
 #[cfg(windows)]
 pub(crate) use windows::*;

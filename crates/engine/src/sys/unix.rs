@@ -127,6 +127,12 @@ pub(crate) fn on_interrupt(tell: impl Fn() + Send + 'static) {
     }
 }
 
+/// Discards what was typed at the terminal of standard input and not read yet.
+pub fn discard_input() {
+    // SAFETY: takes a file descriptor and a number; fails if that is no terminal.
+    unsafe { libc::tcflush(libc::STDIN_FILENO, libc::TCIFLUSH) };
+}
+
 /// The free space on the disk of `path` for this user, in bytes.
 pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     let path = c_string(path.as_os_str())?;

@@ -22,8 +22,8 @@ use windows_sys::Win32::{
     },
     System::{
         Console::{
-            GetStdHandle, STD_ERROR_HANDLE, STD_INPUT_HANDLE, STD_OUTPUT_HANDLE,
-            SetConsoleCtrlHandler,
+            FlushConsoleInputBuffer, GetStdHandle, STD_ERROR_HANDLE, STD_INPUT_HANDLE,
+            STD_OUTPUT_HANDLE, SetConsoleCtrlHandler,
         },
         IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0},
         Threading::{CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW},
@@ -102,6 +102,12 @@ pub(crate) fn end_process(_pid: Pid, _is_polite: bool) {}
 /// There are no signals here, and every child has an exit code.
 pub(crate) fn signal_of(_status: ExitStatus) -> i32 {
     0
+}
+
+/// Discards what was typed at the console of standard input and not read yet.
+pub fn discard_input() {
+    // SAFETY: takes the handle of standard input, which stays open; fails if that is no console.
+    unsafe { FlushConsoleInputBuffer(io::stdin().as_raw_handle()) };
 }
 
 /// The free space on the disk of `path` for this user, in bytes.

@@ -378,6 +378,56 @@ fn questions_are_asked_on_the_terminal_one_after_the_other() {
 }
 
 #[test]
+fn line_typed_before_a_question_does_not_answer_it() {
+    let project = Project::new([
+        (
+            "START.sh",
+            "touch began; while [ ! -e go ]; do sleep 0.02; done; echo '<ask next=\"LAST\" choices=\"go|stop\">Go on?</ask>'",
+        ),
+        ("LAST.sh", "echo \"<result>it is $RAYMOND_RESULT</result>\""),
+    ]);
+    let command = "TERM=dumb raymond start flow --id r";
+    let Some(terminal) = Terminal::new(&project, 120, command) else { return };
+    wait_until("the step runs", PATIENCE, || project.file("began").exists());
+    terminal.tmux(&["send-keys", "-l", "1 typed early"]);
+    terminal.press("Enter");
+    terminal.wait_for("1 typed early");
+    project.write("go", "");
+    terminal.wait_for("Answer [1-2");
+    terminal.press("2");
+    terminal.press("Enter");
+    terminal.wait_for("ended 0");
+    assert!(terminal.text().contains("it is stop"), "{}", terminal.text());
+}
+
+#[test]
+fn key_typed_before_a_confirmation_does_not_agree() {
+    let project = Project::new([("START.sh", "exit 3")]);
+    project.raymond(&["start", "flow", "--id", "r"]).failed(1, "exited with code 3");
+    project.write(".raymond/config.toml", "budget = 50\n");
+    for (command, question, keys) in [
+        ("unset RAYMOND_TRUST; raymond start flow", "Are they yours? [y/N]", &["n"][..]),
+        ("raymond cancel r", "Cancel it permanently? [y/N]", &["n", "Enter"]),
+        ("raymond prune --older-than 0s --status failed", "Remove them? [y/N]", &["n", "Enter"]),
+    ] {
+        let command = format!("until [ -e go ]; do sleep 0.02; done; {command}");
+        let Some(terminal) = Terminal::new(&project, 120, &command) else { return };
+        terminal.press("y");
+        terminal.press("Enter");
+        terminal.wait_for("y\n");
+        project.write("go", "");
+        terminal.wait_for(question);
+        for key in keys {
+            terminal.press(key);
+        }
+        terminal.wait_for("ended ");
+        std::fs::remove_file(project.file("go")).unwrap();
+    }
+    let list = project.raymond(&["list"]).stdout;
+    assert!(list.contains("failed"), "neither cancelled nor removed: {list}");
+}
+
+#[test]
 fn ctrl_c_at_a_question_leaves_it_open_and_tells_how_to_answer_it() {
     let project =
         Project::new([("START.sh", "echo '<ask next=\"START\" choices=\"go|stop\">Go on?</ask>'")]);
