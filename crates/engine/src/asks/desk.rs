@@ -171,7 +171,7 @@ fn is_answer(asked: &Question, answer: &GivenAnswer) -> bool {
 }
 
 /// An answer that no person gave.
-fn automatic(result: &str, how: &str) -> Reply {
+pub(super) fn automatic(result: &str, how: &str) -> Reply {
     let (result, by, how) = (result.to_owned(), RAYMOND.to_owned(), how.to_owned());
     Reply { result, by, how, ..Reply::default() }
 }

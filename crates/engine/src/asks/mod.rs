@@ -32,12 +32,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use raymond_flow::id::{AskId, RunId};
+use raymond_flow::{
+    id::{AskId, RunId},
+    machine::TIMEOUT,
+};
 use thiserror::Error;
 
 use crate::{
     run::door,
     store::{layout::StateDir, lock::RunLock},
+    sys::clock,
     trust::TrustError,
 };
 
@@ -268,6 +272,14 @@ pub fn answer(
     // Checked first: the error of an invalid reply must not be that it came too late.
     check(&question, reply)?;
     if let Some(first) = folder.answer().map_err(io)? {
+        return Err(answered(first));
+    }
+    // After the deadline the default is the answer, also if the run will be opened only later.
+    if let (Some(deadline), Some(default)) = (question.deadline_ms, &question.default)
+        && deadline <= clock::now_ms()
+    {
+        let (GiveOutcome::Taken(first) | GiveOutcome::Given(first)) =
+            folder.give(&desk::automatic(default, TIMEOUT))?;
         return Err(answered(first));
     }
     for file in question.attachments.iter().filter(|file| file.error.is_none()) {

@@ -272,10 +272,12 @@ fn deadline_that_passes_while_nothing_runs_takes_effect_when_the_run_is_opened()
     while crate::sys::clock::now_ms() <= shown.deadline_ms.unwrap() {
         thread::sleep(std::time::Duration::from_millis(20));
     }
+    let late = || answer(&stage.state_dir(), &id(), &first(), &reply("go", "anna")).unwrap_err();
+    let told = "question main.1 was already answered by raymond (timeout): stop";
+    assert_eq!(late().to_string(), told, "before the run is opened");
     assert_eq!(stage.resume().run.status, Status::Completed);
     assert_eq!(answers(&stage), [("stop".to_owned(), TIMEOUT.to_owned())]);
-    let late = answer(&stage.state_dir(), &id(), &first(), &reply("go", "anna")).unwrap_err();
-    assert_eq!(late.to_string(), "question main.1 was already answered by raymond (timeout): stop");
+    assert_eq!(late().to_string(), told);
 }
 
 #[test]
