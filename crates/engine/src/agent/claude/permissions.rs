@@ -95,7 +95,8 @@ fn real(path: &Path) -> PathBuf {
             }
             Component::Prefix(_) | Component::RootDir | Component::Normal(_) => real.push(part),
         }
-        if part != Component::ParentDir
+        // The prefix of a path of Windows alone is the current directory of a drive.
+        if matches!(part, Component::Normal(_))
             && let Ok(found) = real.canonicalize()
         {
             real = found;
