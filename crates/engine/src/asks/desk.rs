@@ -134,7 +134,7 @@ impl Desk {
             if is_same {
                 return Ok(());
             }
-            folder.reject()?;
+            folder.reject(|found| *found == given)?;
         }
         give(&folder, &reply).map(drop)
     }
@@ -160,7 +160,7 @@ impl Desk {
 fn taken(folder: &AskFolder, asked: &Question) -> io::Result<Option<GivenAnswer>> {
     let answer = folder.answer()?;
     if answer.as_ref().is_some_and(|answer| !is_answer(asked, answer)) {
-        folder.reject()?;
+        folder.reject(|found| !is_answer(asked, found))?;
         return Ok(None);
     }
     Ok(answer)

@@ -176,7 +176,7 @@ impl AskFolder {
     }
 
     /// The answer, if there is one. A file that is none, which only another program can have written, is
-    /// [`UNREADABLE`]: it keeps its place until the orchestrator moves it aside.
+    /// [`UNREADABLE`]: it keeps its place until the orchestrator, or who answers, moves it aside.
     pub(super) fn answer(&self) -> io::Result<Option<GivenAnswer>> {
         match read(&self.answer_seal()?, &self.path.join(ANSWER)) {
             Err(error) if is_malformed(&error) => Ok(Some(GivenAnswer {
@@ -307,8 +307,14 @@ impl AskFolder {
         first.map(GiveOutcome::Taken).ok_or_else(|| io(io::ErrorKind::NotFound.into()))
     }
 
-    /// Moves aside an answer that does not fit the question, so that a person can answer it.
-    pub(super) fn reject(&self) -> io::Result<()> {
+    /// Moves aside an answer that does not fit the question, so that a person can answer it. Of several processes that see
+    /// it one does so: the others must not move the answer that came after it.
+    pub(super) fn reject(&self, is_wrong: impl Fn(&GivenAnswer) -> bool) -> io::Result<()> {
+        let question = regular::open(&self.path.join(QUESTION))?;
+        sys::lock(&question)?;
+        if !self.answer()?.as_ref().is_some_and(is_wrong) {
+            return Ok(());
+        }
         let aside = format!("{ANSWER}.rejected-{}", uuid::Uuid::new_v4().simple());
         fs::rename(self.path.join(ANSWER), self.path.join(aside))?;
         self.sync()

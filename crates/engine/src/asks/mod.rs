@@ -184,7 +184,7 @@ pub fn open_questions(state_dir: &StateDir, run: &RunId) -> io::Result<Vec<Publi
     let mut open = Vec::new();
     let asks = state_dir.run(run).asks;
     for folder in AskFolder::all(&asks)? {
-        if folder.answer()?.is_some() {
+        if folder.answer()?.is_some_and(|answer| answer.how != UNREADABLE) {
             continue;
         }
         let question = folder.question().ok().flatten();
@@ -202,7 +202,8 @@ pub fn open_questions(state_dir: &StateDir, run: &RunId) -> io::Result<Vec<Publi
 pub fn last_answer(state_dir: &StateDir, run: &RunId) -> io::Result<Option<(AskId, GivenAnswer)>> {
     let mut last = None;
     for folder in AskFolder::all(&state_dir.run(run).asks)? {
-        let Some(answer) = folder.answer()? else { continue };
+        let answer = folder.answer()?.filter(|answer| answer.how != UNREADABLE);
+        let Some(answer) = answer else { continue };
         let Some(id) = folder.question().ok().flatten().and_then(|question| question.ask_id())
         else {
             continue;
@@ -222,7 +223,8 @@ pub fn question(
 ) -> io::Result<Option<(PublishedQuestion, Option<GivenAnswer>)>> {
     let folder = AskFolder::new(&state_dir.run(run).asks, id);
     let Some(question) = folder.question()? else { return Ok(None) };
-    Ok(Some((question, folder.answer()?)))
+    let answer = folder.answer()?.filter(|answer| answer.how != UNREADABLE);
+    Ok(Some((question, answer)))
 }
 
 /// Opens the copy of an attachment, to look at it. Only files in the directory of the question are opened, whatever
@@ -271,6 +273,11 @@ pub fn answer(
     let answered = |first| AnswerError::Answered { id: id.clone(), first: Box::new(first) };
     // Checked first: the error of an invalid reply must not be that it came too late.
     check(&question, reply)?;
+    // What Raymond did not write is no answer.
+    let is_none = |answer: &GivenAnswer| answer.how == UNREADABLE;
+    if folder.answer().map_err(io)?.as_ref().is_some_and(is_none) {
+        folder.reject(is_none).map_err(io)?;
+    }
     if let Some(first) = folder.answer().map_err(io)? {
         return Err(answered(first));
     }

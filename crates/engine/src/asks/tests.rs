@@ -327,14 +327,13 @@ fn answer_that_is_none_is_moved_aside_and_the_question_stays_open() {
 #[test]
 fn answer_that_cannot_be_read_is_moved_aside_and_the_question_stays_open() {
     for wrong in ["", "yes", "[1]", "{\"result\":"] {
-        for tag in [PLAN, "<ask next=\"NEXT\">Which one?</ask>"] {
+        for (tag, is_resumed) in [(PLAN, true), ("<ask next=\"NEXT\">Which one?</ask>", false)] {
             let stage = paused(tag);
             fs::write(folder(&stage).join("answer"), wrong).unwrap();
-            // Also the other questions can be listed.
-            open_questions(&stage.state_dir(), &id()).unwrap();
-            let error = answer(&stage.state_dir(), &id(), &first(), &reply("stop", "anna"));
-            assert!(error.unwrap_err().to_string().contains("(unreadable)"), "{wrong:?}");
-            assert_eq!(stage.resume().run.status, Status::Paused, "{wrong:?}");
+            assert_eq!(open_questions(&stage.state_dir(), &id()).unwrap().len(), 1, "{wrong:?}");
+            if is_resumed {
+                assert_eq!(stage.resume().run.status, Status::Paused, "{wrong:?}");
+            }
             answer(&stage.state_dir(), &id(), &first(), &reply("stop", "anna")).unwrap();
             assert_eq!(stage.resume().run.status, Status::Completed, "{wrong:?}");
         }
