@@ -147,7 +147,8 @@ fn files_with_windows_line_ends_are_accepted() {
 
 #[test]
 fn program_that_is_a_batch_file_can_be_the_coding_agent() {
-    let project = Project::new([("START.md", "Say something.")]);
+    let prompt = "---\nallowed_transitions:\n  - { tag: result }\n---\nSay something.";
+    let project = Project::new([("START.md", prompt)]);
     let agent = "@echo off\r\nset /p prompt=\r\n> asked echo %prompt%\r\n\
                  echo {\"result\": \"<result>%RAYMOND_STATE%</result>\", \"cost_usd\": 0.5}\r\n";
     project.write("agent.bat", agent);
