@@ -95,6 +95,7 @@ impl Line {
     /// Adds all pieces of another line.
     #[must_use]
     pub(crate) fn then(mut self, other: Self) -> Self {
+        self.margin = self.margin.or(other.margin);
         self.pieces.extend(other.pieces);
         self
     }
@@ -392,6 +393,9 @@ mod tests {
                 }
             }
         }
+        let asks = Line::of("what it says").with_margin("    ");
+        let rows = Line::of("  main  asks: ").then(asks).wrapped(20);
+        assert_eq!(rows.last().map(|row| row.render(false)).as_deref(), Some("    │ it says"));
         let line = Line::quoted("  ", "one two three four five");
         let rows: Vec<_> = line.wrapped(20).iter().map(|row| row.render(false)).collect();
         assert_eq!(rows, ["  │ one two three", "  │ four five"]);

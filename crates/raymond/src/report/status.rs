@@ -169,7 +169,7 @@ impl StatusReport<'_> {
             Phase::Parked { .. } => Line::new().dim("waits for a place among the workers"),
             Phase::Asking { number, question } => {
                 let line = age().plain(format!("asks {}.{number}: ", agent.id));
-                line.add(Style::Bold, excerpt(&question.text))
+                line.add(Style::Bold, excerpt(&question.text)).with_margin("    ")
             }
             Phase::Failed { error, passed: true, .. } => {
                 Line::of(format!("failed: {error}")).dim("; a join has handed this over")

@@ -251,7 +251,7 @@ fn finished(status: Status) -> News {
 /// A question that the user does not see is never answered, so it is shown even with `--quiet`.
 fn asked(here: Line, agent: &AgentId, number: u32, question: &Question) -> News {
     let text = here.plain(format!("asks {agent}.{number}: "));
-    let text = text.add(Style::Bold, excerpt(&question.text));
+    let text = text.add(Style::Bold, excerpt(&question.text)).with_margin("    ");
     News::of(Level::Trouble, Mark::Asks, agent, text)
 }
 
