@@ -48,7 +48,7 @@ pub(crate) struct Sequencer {
     effects: VecDeque<Effect>,
     wanted: Vec<Wanted>,
     log: Log,
-    /// What follows the agents from worker to worker.
+    /// Sessions and checkouts that move with the agents between workers.
     stored: StoredAgents,
     /// The repository, if the agents have checkouts that move with them.
     repository: Option<Repository>,
@@ -181,7 +181,7 @@ impl Sequencer {
         repository.map_or_else(Vec::new, |repository| self.stored.work(repository))
     }
 
-    /// What follows the agents from here on.
+    /// What moves with the agents from here on.
     pub(crate) fn stored(&self) -> StoredAgents {
         let mut stored = self.stored.clone();
         stored.tidy(&self.run);

@@ -1,4 +1,4 @@
-//! What follows the agents of a run from worker to worker, as the workflow remembers it. Pure: it has only names of what
+//! Sessions and checkouts that move with the agents of a run between workers, as the workflow remembers them. Pure: it has only names of what
 //! is in the store.
 
 use std::collections::BTreeMap;
